@@ -36,6 +36,7 @@ pub const TARGETS: [(&str, Target); 26] = [
     ("query", graph::query),
     ("rset", formats::rset),
     ("shorthand", formats::shorthand),
+    ("simulators", logs::simulators),
     ("site", graph::site),
     ("swf", logs::swf),
     ("toml", graph::toml),

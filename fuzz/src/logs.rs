@@ -3,8 +3,9 @@
 use fluxgate_journal::Record;
 use fluxgate_journal::frame::{Found, Frames};
 use fluxgate_sim::experiment::Experiment;
+use fluxgate_sim::machine::alea;
 use fluxgate_sim::outages::Outages;
-use fluxgate_sim::source::{dump, flux, jobspecs, sacct, table};
+use fluxgate_sim::source::{batsim, dump, flux, jobspecs, sacct, table};
 use fluxgate_sim::suite::Suite;
 use fluxgate_sim::suite::submission::Submission;
 
@@ -25,6 +26,17 @@ pub(crate) fn accounting(bytes: &[u8]) {
     jobspecs::Reader::new(bytes, "fuzz").for_each(drop);
     table::Reader::csv(bytes, "fuzz").for_each(drop);
     table::Reader::jsonl(bytes, "fuzz").for_each(drop);
+}
+
+/// Workloads and machines of other simulators.
+pub(crate) fn simulators(bytes: &[u8]) {
+    if let Ok(log) = batsim::read(bytes, "fuzz") {
+        log.for_each(drop);
+    }
+    // A text may describe a machine of many million cores; those of a few thousand show the same faults.
+    let few =
+        |text: &str| text.split('\t').all(|field| field.trim().len() <= 3 || field.parse::<u64>().is_err());
+    text(bytes, |text| drop(few(text).then(|| alea::read(text))));
 }
 
 /// Workload logs in SWF.

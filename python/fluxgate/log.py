@@ -37,7 +37,7 @@ class Log:
         skip_bad: bool = False,
         **map: Union[str, float],
     ) -> "Log":
-        """Read a file, plain or gzip: swf, sacct, flux, dump, jobspecs, csv or jsonl; by its look, or by `format`.
+        """Read a file, plain or gzip: swf, sacct, flux, dump, batsim, jobspecs, csv or jsonl; by its look, or by `format`.
 
         `limit` reads only so many jobs. `semantics` chooses the rules from lines to jobs of a published simulator, and
         single rules are keywords, named as for ``--map`` of the command line with ``_`` for ``-``: ``width="larger"``,

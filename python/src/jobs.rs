@@ -71,6 +71,7 @@ fn format(name: &str) -> Option<Format> {
         "sacct" => Format::Sacct,
         "flux" => Format::Flux,
         "dump" => Format::Dump,
+        "batsim" => Format::Batsim,
         "jobspecs" => Format::Jobspecs,
         "csv" => Format::Csv,
         "jsonl" => Format::Jsonl,
@@ -137,7 +138,7 @@ impl Jobs {
     ) -> PyResult<Jobs> {
         let known = form.map(|text| {
             format(text).ok_or_else(|| {
-                let accepted = "swf, sacct, flux, dump, jobspecs, csv and jsonl";
+                let accepted = "swf, sacct, flux, dump, batsim, jobspecs, csv and jsonl";
                 errors::option(py, format!("format: found `{text}`, accepted are {accepted}"))
             })
         });

@@ -55,7 +55,7 @@ impl Once<'_> {
             self.surroundings,
             self.machine,
             driver::replay_config(),
-            Deciders { default, queues: Vec::new() },
+            Deciders { default, ..Deciders::default() },
             &mut observers,
             self.check,
         )?;

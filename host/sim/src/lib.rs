@@ -24,6 +24,8 @@
 //! - [`passes`] shows what a policy was told and decided, pass by pass, and where two policies first differ.
 //! - [`replay`] is one run with its judge, and what `fluxgate replay --json` prints of runs; [`words`] reads the
 //!   parameters of replays.
+//! - [`events`] tells listeners outside what happens in a run, and lets them hold it at an instant.
+//! - [`batsim`] writes the files of Batsim for a run, and workloads for it.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
 //!   modules that made it.
 //!
@@ -32,12 +34,14 @@
 
 #![forbid(unsafe_code)]
 
+pub mod batsim;
 pub mod bootstrap;
 mod bounded;
 pub mod calibration;
 pub mod dates;
 pub mod diff;
 pub mod driver;
+pub mod events;
 pub mod experiment;
 pub mod fair;
 pub mod flow;

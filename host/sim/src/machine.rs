@@ -16,6 +16,8 @@ use crate::memory::{MEMORY, Memory};
 use crate::schedule::{Cores, cores_of};
 use crate::swf::Header;
 
+pub mod alea;
+
 /// Maximum number of cores of a machine from a header: far beyond any machine of the Parallel Workloads Archive, and
 /// small enough that a typing error does not exhaust memory.
 pub const MAX_CORES: u32 = 16 << 20;
@@ -155,7 +157,7 @@ impl Machine {
         Some(made)
     }
 
-    /// Reads a file with R, JGF (a JSON object with `graph`) or TOML (`[[resource.config]]`).
+    /// Reads a file with R, JGF (a JSON object with `graph`), TOML (`[[resource.config]]`), or [clusters](alea) of Alea.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
         let io_error = |source| MachineError::Io { file: file.clone(), source };
@@ -169,7 +171,9 @@ impl Machine {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let resources = if !text.trim_start().starts_with('{') {
+        let resources = if alea::begins(text) {
+            alea::read(text)?
+        } else if !text.trim_start().starts_with('{') {
             Resources::from_toml(text).map_err(|e| e.to_string())?
         } else {
             let value: serde_json::Value = serde_json::from_str(text).map_err(|e| e.to_string())?;

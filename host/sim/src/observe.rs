@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use fluxgate_engine::{Forecast, PassTrace, Window};
-use fluxgate_formats::R;
+use fluxgate_formats::{JobId, R};
 use fluxgate_graph::CoreRun;
 
 use crate::workload::Job;
@@ -33,6 +33,32 @@ pub struct Started<'a> {
     pub backfilled: bool,
     /// If a failed node ends it and it will be submitted again: the seconds of its work that count then.
     pub again: Option<f64>,
+}
+
+/// An end of a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ended {
+    /// The job.
+    pub id: JobId,
+    /// Time, in seconds.
+    pub time: f64,
+    /// Cores that it held.
+    pub cores: u32,
+    /// Seconds since its start.
+    pub ran: f64,
+    /// True if it will be submitted again, because a failed node ended it.
+    pub again: bool,
+}
+
+/// A pass, or the passes of all queues at one time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PassMade {
+    /// Time, in seconds.
+    pub time: f64,
+    /// Number of jobs that waited at its begin.
+    pub waiting: u64,
+    /// Number of jobs that it started.
+    pub started: u64,
 }
 
 /// A span of time without changes. Times in seconds.
@@ -83,8 +109,13 @@ pub trait Observer {
         false
     }
 
-    /// A pass was made.
+    /// A pass was made, as told to an observer that [wants passes](Observer::wants_passes).
     fn passed(&mut self, _pass: &PassTrace) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A pass was made. Its starts are reported when the instant is over.
+    fn pass_made(&mut self, _pass: &PassMade) -> io::Result<()> {
         Ok(())
     }
 
@@ -101,6 +132,12 @@ pub trait Observer {
 
     /// A job starts. Called in the order of time, within an instant in the engine's order.
     fn started(&mut self, _started: &Started<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A job has ended, also one that ran already when the workload began. A job of length 0 ends before its start is
+    /// reported.
+    fn ended(&mut self, _ended: &Ended) -> io::Result<()> {
         Ok(())
     }
 

@@ -7,7 +7,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use fluxgate_formats::{Idset, JobId};
+use fluxgate_formats::{Idset, JobId, R};
 use serde::{Deserialize, Serialize};
 
 use crate::observe::{Observer, Started};
@@ -49,13 +49,13 @@ impl Done {
 
 /// Positions of the cores of each rank when all cores of the machine are numbered in one row.
 #[derive(Debug, Clone, Default)]
-struct Rows {
+pub(crate) struct Rows {
     /// By rank: the first row, and the ids of its cores.
     first: std::collections::BTreeMap<u32, (u32, Idset)>,
 }
 
 impl Rows {
-    fn of(machine: &Cores) -> Rows {
+    pub(crate) fn of(machine: &Cores) -> Rows {
         let mut next = 0_u32;
         let mut first = std::collections::BTreeMap::new();
         for (&rank, ids) in machine {
@@ -63,6 +63,24 @@ impl Rows {
             next = next.saturating_add(u32::try_from(ids.len()).unwrap_or(u32::MAX));
         }
         Rows { first }
+    }
+
+    /// Adds the positions of the cores of an allocation, first and last, each interval as long as it can be.
+    pub(crate) fn places(&self, r: &R, places: &mut Vec<(u32, u32)>) {
+        let begin = places.len();
+        for (rank, held) in crate::schedule::cores_of(r) {
+            let Some((first, ids)) = self.first.get(&rank) else { continue };
+            // Both in order of id: one walk.
+            let mut held = held.iter().peekable();
+            for (row, id) in (*first..).zip(ids.iter()) {
+                if held.next_if_eq(&id).is_some() {
+                    match places[begin..].last_mut() {
+                        Some(last) if last.1 + 1 == row => last.1 = row,
+                        _ => places.push((row, row)),
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -113,20 +131,7 @@ impl Observer for Record {
             backfilled: s.backfilled,
         });
         let Some(rows) = &self.rows else { return Ok(()) };
-        let begin = self.places.len();
-        for (rank, held) in crate::schedule::cores_of(s.r) {
-            let Some((first, ids)) = rows.first.get(&rank) else { continue };
-            // Both in order of id: one walk.
-            let mut held = held.iter().peekable();
-            for (row, id) in (*first..).zip(ids.iter()) {
-                if held.next_if_eq(&id).is_some() {
-                    match self.places[begin..].last_mut() {
-                        Some(last) if last.1 + 1 == row => last.1 = row,
-                        _ => self.places.push((row, row)),
-                    }
-                }
-            }
-        }
+        rows.places(s.r, &mut self.places);
         self.ends.push(self.places.len());
         Ok(())
     }

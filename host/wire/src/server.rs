@@ -150,43 +150,16 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens on `path`. A missing folder is created with mode 0700; a folder in which other users could create a
-    /// socket is refused. The socket gets mode 0600, or 0666 when guests are allowed. A socket of a process that has
-    /// ended is replaced.
+    /// Listens on `path` as [`listen`] does. The socket gets mode 0600, or 0666 when guests are allowed.
+    ///
+    /// # Errors
+    /// As [`listen`].
     pub fn bind(path: &Path, access: Access, options: Options) -> Result<Listener, ListenError> {
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |source| ListenError::Io { path, source }
-        };
-        if path.as_os_str().len() > SOCKET_PATH_MAX {
-            return Err(ListenError::PathTooLong { path: path.to_owned() });
-        }
-        let folder = match path.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        if !folder.exists() {
-            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            made.map_err(io(folder))?;
-        }
-        check_folder(folder)?;
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(io(path)(error)),
-            Ok(meta) if !meta.file_type().is_socket() => {
-                return Err(ListenError::NotSocket { path: path.to_owned() });
-            }
-            Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    std::fs::remove_file(path).map_err(io(path))?;
-                }
-                _ => return Err(ListenError::InUse { path: path.to_owned() }),
-            },
-        }
-        let socket = UnixListener::bind(path).map_err(io(path))?;
         let mode = if access.allow_guest_user { 0o666 } else { 0o600 };
-        let permissions = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(path, permissions).map_err(io(path))?;
+        let socket = listen(path, mode)?;
+        let io = |source| ListenError::Io { path: path.to_owned(), source };
+        socket.set_nonblocking(true).map_err(io)?;
+        let socket = UnixListener::from_std(socket).map_err(io)?;
         let judge = Box::new(move |uid| access.judge(uid));
         Ok(Listener { socket, path: path.to_owned(), options, judge })
     }
@@ -248,6 +221,47 @@ impl Drop for Listener {
         // A peer that has already disconnected needs no answer.
         let _ = std::fs::remove_file(&self.path);
     }
+}
+
+/// Listens on `path`, with these permission bits of the socket. A missing folder is created with mode 0700; a folder in
+/// which other users could create a socket is refused. A socket of a process that has ended is replaced.
+///
+/// # Errors
+/// The path is too long, is taken, or is in a folder of others, or the system refuses.
+pub fn listen(path: &Path, mode: u32) -> Result<std::os::unix::net::UnixListener, ListenError> {
+    let io = |path: &Path| {
+        let path = path.to_owned();
+        move |source| ListenError::Io { path, source }
+    };
+    if path.as_os_str().len() > SOCKET_PATH_MAX {
+        return Err(ListenError::PathTooLong { path: path.to_owned() });
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.exists() {
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(io(folder))?;
+    }
+    check_folder(folder)?;
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(io(path)(error)),
+        Ok(meta) if !meta.file_type().is_socket() => {
+            return Err(ListenError::NotSocket { path: path.to_owned() });
+        }
+        Ok(_) => match std::os::unix::net::UnixStream::connect(path) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path).map_err(io(path))?;
+            }
+            _ => return Err(ListenError::InUse { path: path.to_owned() }),
+        },
+    }
+    let socket = std::os::unix::net::UnixListener::bind(path).map_err(io(path))?;
+    let permissions = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(path, permissions).map_err(io(path))?;
+    Ok(socket)
 }
 
 fn check_folder(folder: &Path) -> Result<(), ListenError> {

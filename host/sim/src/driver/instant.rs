@@ -11,7 +11,7 @@ use fluxgate_engine::Event;
 use fluxgate_formats::{JobId, TotalF64};
 
 use super::{SimError, Simulation, Surroundings};
-use crate::observe::Observer;
+use crate::observe::{Ended, Observer, PassMade};
 use crate::outages::Change;
 use crate::rules::expected::standing;
 use crate::rules::{AfterSubmission, EndOrder, First, FreeBy, PassPer};
@@ -168,7 +168,11 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                     if self.rules.free == FreeBy::Predicted {
                         self.predictor.ended(end.user, end.ran.0);
                     }
-                    match self.again.remove(&end.id) {
+                    let again = self.again.remove(&end.id);
+                    let (time, ran) = (instant.now, end.ran.0);
+                    let ended = Ended { id: end.id, time, cores: end.cores, ran, again: again.is_some() };
+                    observers.iter_mut().try_for_each(|o| o.ended(&ended))?;
+                    match again {
                         Some(job) => self.followers.again(job, instant.now),
                         None => {
                             self.ended += 1;
@@ -227,10 +231,18 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
 
     /// Makes a pass, if one is due.
     pub(super) fn pass(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        let (passes, waiting, starts) = (self.engine.stats().passes, self.waiting.len(), self.starts.len());
         let actions = self.engine.pass(self.now);
         for pass in self.engine.take_traces() {
             observers.iter_mut().try_for_each(|o| o.passed(&pass))?;
         }
-        self.carry_out(actions, observers)
+        let made = self.engine.stats().passes > passes;
+        self.carry_out(actions, observers)?;
+        if made {
+            let started = (self.starts.len() - starts) as u64;
+            let pass = PassMade { time: self.now, waiting: waiting as u64, started };
+            observers.iter_mut().try_for_each(|o| o.pass_made(&pass))?;
+        }
+        Ok(())
     }
 }

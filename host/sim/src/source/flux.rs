@@ -9,7 +9,7 @@ use std::io::BufRead;
 use serde::Deserialize;
 use serde_json::{Deserializer, Value};
 
-use super::{Listed, Numbers, bad};
+use super::{Listed, Numbers, bad, not_json};
 use crate::bounded::Bounded;
 use crate::swf::{BadLine, Record, Status, SwfError, quoted};
 
@@ -35,7 +35,8 @@ pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     let mut listed = Listed::new(file);
     let mut queues = Numbers::default();
     for value in Deserializer::from_reader(Bounded::new(input, LIST_BYTES_MAX)).into_iter::<Value>() {
-        let value = value.map_err(|error| not_json(file, &error))?;
+        let value =
+            value.map_err(|error| not_json(file, &error, "JSON as `flux jobs -a -c0 --json` prints it"))?;
         let Value::Object(mut object) = value else { return Err(no_list(file, &value)) };
         match object.remove("jobs") {
             Some(Value::Array(jobs)) => {
@@ -49,17 +50,6 @@ pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     }
     listed.header.queues = queues.names();
     Ok(listed)
-}
-
-fn not_json(file: &str, error: &serde_json::Error) -> SwfError {
-    if error.is_io() {
-        let source = std::io::Error::other(error.to_string());
-        return SwfError::Io { file: file.to_owned(), line: error.line() as u64, source };
-    }
-    let found = quoted(&error.to_string());
-    let accepted = "JSON as `flux jobs -a -c0 --json` prints it";
-    let bad = BadLine { line: error.line() as u64, field: None, found, accepted };
-    SwfError::Bad { file: file.to_owned(), bad }
 }
 
 fn no_list(file: &str, value: &Value) -> SwfError {

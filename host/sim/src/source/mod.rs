@@ -6,6 +6,7 @@
 //! | `sacct` | output of `sacct --parsable2`, see [`sacct`] |
 //! | `flux` | output of `flux jobs -a -c0 --json`, or the same jobs one on a line, see [`flux`] |
 //! | `dump` | an archive of `flux dump`: jobspecs, eventlogs and R of the jobs, see [`dump`] |
+//! | `batsim` | a workload of Batsim, see [`batsim`] |
 //! | `jobspecs` | jobspecs with times, one on a line, see [`jobspecs`] |
 //! | `csv`, `jsonl` | output of `fluxgate workload convert`, see [`table`] |
 //!
@@ -19,6 +20,7 @@ use std::path::Path;
 
 use crate::swf::{BadLine, Header, Reader, Record, SwfError, open_plain, quoted};
 
+pub mod batsim;
 pub mod dump;
 pub mod flux;
 pub mod jobspecs;
@@ -105,6 +107,8 @@ pub enum Format {
     Flux,
     /// `flux dump`.
     Dump,
+    /// A workload of Batsim.
+    Batsim,
     /// Jobspecs with times.
     Jobspecs,
     /// The table of this program.
@@ -122,10 +126,9 @@ impl Format {
         let line = start.split(|b| *b == b'\n').map(|line| line.trim_ascii()).find(|line| !line.is_empty());
         match line.unwrap_or_default() {
             line @ [b'{', ..] if jobspecs::begins(line) => Format::Jobspecs,
-            [b'{', rest @ ..] => {
-                let ours = rest.trim_ascii_start().starts_with(b"\"job\":");
-                if ours { Format::Jsonl } else { Format::Flux }
-            }
+            [b'{', rest @ ..] if rest.trim_ascii_start().starts_with(b"\"job\":") => Format::Jsonl,
+            [b'{', ..] if batsim::begins(start) => Format::Batsim,
+            [b'{', ..] => Format::Flux,
             line if line.starts_with(table::COLUMNS.as_bytes()) => Format::Csv,
             line if sacct::begins(line) => Format::Sacct,
             _ => Format::Swf,
@@ -147,6 +150,7 @@ pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, SwfE
         Format::Sacct => Box::new(sacct::Reader::new(input, file)?),
         Format::Flux => Box::new(flux::read(input, &file)?),
         Format::Dump => Box::new(dump::read(input, &file)?),
+        Format::Batsim => Box::new(batsim::read(input, &file)?),
         Format::Jobspecs => Box::new(jobspecs::Reader::new(input, file)),
         Format::Csv => Box::new(table::Reader::csv(input, file)),
         Format::Jsonl => Box::new(table::Reader::jsonl(input, file)),
@@ -216,6 +220,17 @@ impl Source for Listed {
     fn file(&self) -> &str {
         &self.file
     }
+}
+
+/// A text is not the JSON that is accepted.
+fn not_json(file: &str, error: &serde_json::Error, accepted: &'static str) -> SwfError {
+    let (file, line) = (file.to_owned(), error.line() as u64);
+    if error.is_io() {
+        let source = std::io::Error::other(error.to_string());
+        return SwfError::Io { file, line, source };
+    }
+    let found = quoted(&error.to_string());
+    SwfError::Bad { file, bad: BadLine { line, field: None, found, accepted } }
 }
 
 /// A value is invalid.

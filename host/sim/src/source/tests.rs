@@ -235,6 +235,109 @@ fn our_own_tables() {
     }
 }
 
+const BATSIM: &str = r#"{
+  "description": "profiles of both forms",
+  "nb_res": 8,
+  "jobs": [
+    {"id": "w0!7", "subtime": 1.5, "res": 4, "profile": "ten", "walltime": 60},
+    {"id": 3, "subtime": 0, "res": 8, "profile": "w0!steps", "walltime": -1},
+    {"id": "9", "subtime": 2, "res": 1, "profile": "fails", "extra_data": "{}"}
+  ],
+  "profiles": {
+    "ten": {"type": "delay", "delay": 10},
+    "fails": {"type": "DelayProfile", "delay": 2.25, "ret": 1},
+    "steps": {"type": "SequentialCompositionProfile", "repeat": 3, "seq": ["ten", "pair"]},
+    "pair": {"type": "composed", "seq": ["fails", "fails"]},
+    "unused": {"type": "ParallelTaskHomogeneousProfile", "cpu": 1e9, "com": 0}
+  }
+}"#;
+
+#[test]
+fn res_20_workloads_of_batsim() {
+    let found = good(BATSIM);
+    let fields = |r: &Record| (r.line, r.job, r.submit, r.procs_requested, r.run, r.time_requested);
+    assert_eq!(
+        found.iter().map(fields).collect::<Vec<_>>(),
+        [
+            (1, 7, 1.5, Some(4), Some(10.0), Some(60.0)),
+            (2, 3, 0.0, Some(8), Some(43.5), None),
+            (3, 9, 2.0, Some(1), Some(2.25), None),
+        ]
+    );
+    let ends: Vec<Status> = found.iter().map(|r| r.status).collect();
+    assert_eq!(ends, [Status::Completed, Status::Completed, Status::Failed]);
+    let workload = Workload::load(file(BATSIM.as_bytes()).path(), &Options::default()).unwrap();
+    assert_eq!((workload.header.max_procs, workload.jobs.len()), (Some(8), 3));
+    // A name that is no number: all have their places.
+    let named = good(&BATSIM.replace("\"9\"", "\"nine\""));
+    assert_eq!(named.iter().map(|r| r.job).collect::<Vec<_>>(), [1, 2, 3]);
+    // On one line, and with the jobs first.
+    let line = r#"{"jobs":[{"id":"a","subtime":0,"res":1,"profile":"p"}],"profiles":{"p":{"type":"delay","delay":1}},"nb_res":1}"#;
+    assert_eq!(good(line).len(), 1);
+}
+
+#[test]
+fn res_20_workloads_of_batsim_that_are_not_good() {
+    let job = |job: &str, profiles: &str| {
+        format!("{{\"nb_res\": 4, \"jobs\": [{job}], \"profiles\": {{{profiles}}}}}")
+    };
+    let delay = r#""p": {"type": "delay", "delay": 1}"#;
+    let at = |profile: &str| format!(r#"{{"id": "1", "subtime": 0, "res": 1, "profile": "{profile}"}}"#);
+    let mut deep = r#""p0": {"type": "delay", "delay": 1}"#.to_owned();
+    for n in 1..50 {
+        deep += &format!(r#", "p{n}": {{"type": "composed", "seq": ["p{}"]}}"#, n - 1);
+    }
+    let mut wide = r#""p0": {"type": "delay", "delay": 1}"#.to_owned();
+    for n in 1..20 {
+        let before = n - 1;
+        wide += &format!(r#", "p{n}": {{"type": "composed", "seq": ["p{before}", "p{before}"]}}"#);
+    }
+    let rows = [
+        (
+            job(&at("q"), delay),
+            "log: line 1: found job `\"1\"`: profile `q`, which is not there, accepted is",
+        ),
+        (
+            job(&at("p"), r#""p": {"type": "parallel_homogeneous", "cpu": 1, "com": 1}"#),
+            "log: line 1: found job `\"1\"`: profile `p` of type `parallel_homogeneous`, accepted is a delay",
+        ),
+        (
+            job(&at("p"), r#""p": {"type": "delay"}"#),
+            "log: line 1: found job `\"1\"`: profile `p`: delay null",
+        ),
+        (
+            job(&at("p"), r#""p": {"type": "composed", "seq": ["p"]}"#),
+            "log: line 1: found job `\"1\"`: profile `p`: seq",
+        ),
+        (job(&at("p40"), &deep), "log: line 1: found job `\"1\"`: profile `p7`: sequences in sequences"),
+        (
+            job(&at("p19"), &wide),
+            "log: line 1: found job `\"1\"`: profile `p1`: a longer sequence, accepted is at most",
+        ),
+        (
+            job(r#"{"id": "1", "subtime": 0, "res": -1, "profile": "p"}"#, delay),
+            "log: line 1: found job `\"1\"`: `invalid value: integer `-1`",
+        ),
+        (
+            job(r#"{"id": "1", "subtime": -5, "res": 1, "profile": "p"}"#, delay),
+            "log: line 1: found job `\"1\"`: subtime -5, accepted is seconds from 0",
+        ),
+        (
+            job(r#"{"id": "1", "subtime": 0, "res": 1, "profile": "p", "walltime": 0}"#, delay),
+            "log: line 1: found job `\"1\"`: walltime 0, accepted is seconds above 0",
+        ),
+        ("{\"nb_res\": 4, \"jobs\": []}".to_owned(), "log: line 1: found `missing field `profiles`"),
+        (
+            "{\"nb_res\": 4, \"jobs\": 5, \"profiles\": {}}".to_owned(),
+            "log: line 1: found `invalid type: integer",
+        ),
+    ];
+    for (text, expected) in rows {
+        let found = errors(&text);
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}\n{expected}");
+    }
+}
+
 #[test]
 fn a_format_that_is_named_is_not_guessed() {
     let file = file(SACCT.as_bytes());

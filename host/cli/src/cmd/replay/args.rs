@@ -45,7 +45,7 @@ pub(crate) struct Replay {
     #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
     pub(crate) policies: Option<PathBuf>,
     /// Resources, in words: 256 (nodes of one core), 128x8 (nodes of cores), 128x8+4gpu; or a file with R (RFC 20 JSON), TOML
-    /// with [[resource.config]], or JGF. Default: from the log's header.
+    /// with [[resource.config]], JGF, or the .machines of Alea. Default: from the log's header.
     #[arg(long, value_name = "WORDS|FILE")]
     pub(crate) machine: Option<PathBuf>,
     /// Jobs ask for flow that the machine has (power, bandwidth), so much for each node or core: power=350W/node;
@@ -146,6 +146,10 @@ pub(crate) struct Replay {
     /// name of the policy is put before the file's ending. - is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) schedule: Option<PathBuf>,
+    /// Write the files of Batsim into this folder: jobs.csv with a line for each job, and schedule.json with its figures. With several
+    /// policies or parts, two files each: jobs.easy.csv, schedule.easy.json.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "diff", "definitions", "dump", "outages"])]
+    pub(crate) batsim: Option<PathBuf>,
     /// Write the metrics as CSV, one row for each policy. - is standard output.
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
@@ -160,6 +164,14 @@ pub(crate) struct Replay {
     /// With --dump: up to this pass, with which the run ends.
     #[arg(long, value_name = "PASS", requires = "dump", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) until_pass: Option<u64>,
+    /// Write what happens, as it happens, as JSON lines to a file or a FIFO: submissions, starts, ends, refusals, and passes with the
+    /// length of the queue. With several policies or parts, one file each. - is standard output. See docs/replay.md.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "dump"])]
+    pub(crate) hook: Option<PathBuf>,
+    /// Let a client drive the run: it connects to this socket, is told the same lines, and says at each instant how far the run
+    /// goes on: next, until TIME, end or stop. The schedule is that of any other run. See docs/replay.md.
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["journal", "diff", "definitions", "dump"])]
+    pub(crate) serve: Option<PathBuf>,
     /// Do not have the schedule checked by the independent sweep.
     #[arg(long)]
     pub(crate) no_check: bool,

@@ -6,7 +6,7 @@
 use anyhow::{Context, Result, anyhow};
 use fluxgate_engine::PassTrace;
 use fluxgate_formats::JobId;
-use fluxgate_sim::driver::{SimError, Surroundings};
+use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
 use fluxgate_sim::passes::{self, Instants, PassesAt, Shown};
@@ -16,6 +16,7 @@ use super::args::{Dump, Replay};
 use super::bounds;
 use super::deciders::Asked;
 use super::input::Input;
+use super::lockstep::ended;
 use crate::fail::usage;
 use crate::render;
 
@@ -68,12 +69,6 @@ impl World<'_> {
             ran => ran.map(drop).with_context(|| format!("replay with {}", asked.label)),
         }
     }
-}
-
-/// True if an observer has seen enough.
-fn ended(error: &anyhow::Error) -> bool {
-    let found = error.downcast_ref::<SimError>();
-    matches!(found, Some(SimError::Output(why)) if why.kind() == std::io::ErrorKind::Interrupted)
 }
 
 /// The passes of one policy.

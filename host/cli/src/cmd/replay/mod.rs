@@ -9,6 +9,7 @@ mod bounds;
 mod compare;
 mod deciders;
 mod dump;
+mod events;
 mod fair;
 mod flow;
 mod following;
@@ -16,6 +17,7 @@ mod forecasts;
 mod input;
 mod journal;
 mod listed;
+mod lockstep;
 mod output;
 mod parts;
 mod run;
@@ -50,16 +52,19 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         return journal::run(args, path);
     }
     let Some(log) = &args.log else { return Err(usage("name a LOG")) };
-    let outputs = [&args.schedule, &args.csv];
+    let outputs = [&args.schedule, &args.csv, &args.hook];
     let on_stdout = outputs.iter().filter(|p| p.as_deref().is_some_and(|p| p.as_os_str() == "-")).count();
     if on_stdout > 1 || (on_stdout == 1 && args.json) {
-        return Err(usage("standard output can take only one of --schedule -, --csv - and --json"));
+        return Err(usage("standard output can take only one of --schedule -, --hook -, --csv - and --json"));
     }
-    if on_stdout == 1
-        && args.schedule.as_deref().is_some_and(|p| p.as_os_str() == "-")
-        && (args.policy.len() > 1 || args.jobs.len() > 1 || args.resample.is_some())
-    {
-        return Err(usage("--schedule - takes one --policy, one sequence of --jobs, and no --resample"));
+    let several = args.policy.len() > 1 || args.jobs.len() > 1 || args.resample.is_some();
+    let of_one_run = [
+        ("--schedule -", args.schedule.as_deref().is_some_and(|p| p.as_os_str() == "-")),
+        ("--hook -", args.hook.as_deref().is_some_and(|p| p.as_os_str() == "-")),
+        ("--serve", args.serve.is_some()),
+    ];
+    if let Some((flag, _)) = of_one_run.iter().find(|(_, asked)| *asked && several) {
+        return Err(usage(format!("{flag} takes one --policy, one sequence of --jobs, and no --resample")));
     }
     if let Some(twice) = (1..args.jobs.len()).find(|place| args.jobs[..*place].contains(&args.jobs[*place])) {
         return Err(usage(format!(
@@ -131,7 +136,20 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         let world = dump::World { args, input: &input, machine: &machine, surroundings: &surroundings };
         return dump::run(kind, &asked, &world);
     }
-    let runs = run::side_by_side(args, &asked, &input, &machine, &surroundings)?;
+    let runs = match &args.serve {
+        None => run::side_by_side(args, &asked, &input, &machine, &surroundings)?,
+        Some(path) => {
+            let socket = lockstep::Socket::bind(path)?;
+            if !args.quiet {
+                let _ = writeln!(io::stderr(), "{}: the run waits for its client", path.display());
+            }
+            let mut client = socket.accept()?;
+            match run::driven(args, &asked, &input, &machine, &surroundings, &mut client) {
+                Err(_) if client.stopped() => return Ok(()),
+                ran => ran?,
+            }
+        }
+    };
     if let Some(folder) = &args.report {
         output::write_report(args, folder, log, notes, &machine, &runs)?;
     }

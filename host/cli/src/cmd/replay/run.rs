@@ -10,8 +10,10 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use fluxgate_formats::JobId;
+use fluxgate_sim::batsim;
 use fluxgate_sim::calibration::{Calibrated, Calibration};
 use fluxgate_sim::driver::Surroundings;
+use fluxgate_sim::events::{Event, Events, Listener as _};
 use fluxgate_sim::fair::{self as sample, Starts};
 use fluxgate_sim::flow::Granted;
 use fluxgate_sim::machine::Machine;
@@ -23,7 +25,9 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::args::Replay;
 use super::deciders::Asked;
+use super::events::Lines;
 use super::input::Input;
+use super::lockstep::Client;
 use super::{bounds, fair};
 
 /// One policy's run.
@@ -117,6 +121,22 @@ struct Task<'a> {
     counted: Option<(f64, JobId)>,
 }
 
+/// One run, of the first policy and the first part, with a client that drives it.
+pub(super) fn driven(
+    args: &Replay,
+    asked: &[Asked],
+    input: &Input,
+    machine: &Machine,
+    surroundings: &Surroundings,
+    client: &mut Client,
+) -> Result<Vec<Run>> {
+    let asked = asked.first().context("no policy to replay with")?;
+    let part = input.parts()[0];
+    let task = Task { asked, part, counted: input.counted(args, part)? };
+    let world = (input, machine, surroundings);
+    Ok(vec![one(args, task, false, world, &MultiProgress::new(), Some(client))?])
+}
+
 /// All runs, as many at a time as there are threads; the results are in the order of `asked`, and of parts.
 pub(super) fn side_by_side(
     args: &Replay,
@@ -147,7 +167,7 @@ pub(super) fn side_by_side(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((number, task)) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let result = one(args, task, several, (input, machine, surroundings), &bars);
+                    let result = one(args, task, several, (input, machine, surroundings), &bars, None);
                     if let Ok(mut done) = done.lock() {
                         done[number] = Some(result);
                     }
@@ -175,6 +195,7 @@ fn one(
     several: bool,
     (input, machine, surroundings): (&Input, &Machine, &Surroundings),
     bars: &MultiProgress,
+    client: Option<&mut Client>,
 ) -> Result<Run> {
     let Asked { label: name, recipes } = asked;
     let (name, part_name) = (name.clone(), input.part_name(part).to_owned());
@@ -187,6 +208,18 @@ fn one(
     let names: Vec<&str> = names.into_iter().filter(|(apart, _)| *apart).map(|(_, name)| name).collect();
     let mut writer = match &args.schedule {
         Some(base) => Some(Writer::new(open(&schedule_path(base, &names))?, false)?),
+        None => None,
+    };
+    let mut for_batsim = match &args.batsim {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            let jobs = open(&schedule_path(&folder.join("jobs.csv"), &names))?;
+            Some(batsim::Writer::new(jobs, &machine.cores)?)
+        }
+        None => None,
+    };
+    let mut hook = match &args.hook {
+        Some(base) => Some(Events::new(Lines::new(open(&schedule_path(base, &names))?))),
         None => None,
     };
     let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut shown];
@@ -213,6 +246,17 @@ fn one(
     if let Some(writer) = &mut writer {
         observers.push(writer);
     }
+    if let Some(writer) = &mut for_batsim {
+        observers.push(writer);
+    }
+    if let Some(hook) = &mut hook {
+        observers.push(hook);
+    }
+    // It comes last, so that a run waits when everything else is done.
+    let mut driven = client.map(|client| Events::new(|event: &Event| client.event(event)));
+    if let Some(driven) = &mut driven {
+        observers.push(driven);
+    }
     let begin = Instant::now();
     let (config, deciders) = (bounds::config(args)?, recipes.make()?);
     let (outcome, judged) = input
@@ -230,6 +274,14 @@ fn one(
     shown.0.finish_and_clear();
     if let Some(writer) = writer {
         writer.finish().context("cannot write the schedule")?.flush().context("cannot write the schedule")?;
+    }
+    if let Some(hook) = hook {
+        hook.into_listener().finish().context("cannot write the events")?;
+    }
+    if let Some((folder, writer)) = args.batsim.as_ref().zip(for_batsim) {
+        let path = schedule_path(&folder.join("schedule.json"), &names);
+        let told = writer.finish().0;
+        told.write(open(&path)?).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
     Ok(Run {

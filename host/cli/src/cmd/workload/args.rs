@@ -152,6 +152,8 @@ pub(crate) enum LogFormat {
     Flux,
     /// An archive of flux dump.
     Dump,
+    /// A workload of Batsim, in JSON: jobs, and profiles that are delays or sequences of delays.
+    Batsim,
     /// Jobspecs with times: a JSON object a line with jobspec, t_submit, runtime, id and userid.
     Jobspecs,
     /// What fluxgate workload convert --to csv prints.
@@ -167,6 +169,7 @@ impl From<LogFormat> for Format {
             LogFormat::Sacct => Format::Sacct,
             LogFormat::Flux => Format::Flux,
             LogFormat::Dump => Format::Dump,
+            LogFormat::Batsim => Format::Batsim,
             LogFormat::Jobspecs => Format::Jobspecs,
             LogFormat::Csv => Format::Csv,
             LogFormat::Jsonl => Format::Jsonl,
@@ -196,4 +199,6 @@ pub(crate) enum Form {
     Jsonl,
     /// One JSON object a line with the job's whole request: jobspec, t_submit, runtime, id, userid.
     Jobspecs,
+    /// A workload of Batsim: a profile for each run time, a delay. For its jobs.csv and schedule.json see replay --batsim.
+    Batsim,
 }

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum as _;
+use fluxgate_sim::batsim;
 use fluxgate_sim::jobspecs::Jobspecs;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::Distribution;
@@ -128,6 +129,10 @@ fn convert(
         Form::Jobspecs => {
             let names = part.selection.options().queues.names(&workload.header);
             jobspecs(out, Jobspecs::new(&names, &workload.jobspecs), jobs)
+        }
+        Form::Batsim => {
+            let cores = Machine::from_header(&workload.header).ok().map(|machine| machine.total_cores());
+            batsim::write_workload(out, jobs, cores)
         }
     }
 }
