@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, Jobspec};
+use fluxgate_graph::Resources;
 
 use crate::core::Core;
 use crate::core::checkpoint::{ActivePolicyState, Checkpoint, QueuePolicyState, ResumeError};
@@ -49,9 +50,36 @@ impl Engine {
         checkpoint: &Checkpoint,
         mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
         policy: Option<Box<dyn Policy>>,
+        own: BTreeMap<String, Box<dyn Policy>>,
+    ) -> Result<Engine, ResumeError> {
+        let core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
+        Engine::resumed(core, checkpoint, policy, own)
+    }
+
+    /// As [`Engine::resume`], on a machine that the caller has read already, in the place of that of the checkpoint. It has to be
+    /// the same one; which of its nodes are up is said by the checkpoint.
+    ///
+    /// # Errors
+    /// As [`Engine::resume`].
+    pub fn resume_on(
+        mut resources: Resources,
+        checkpoint: &Checkpoint,
+        mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
+        policy: Option<Box<dyn Policy>>,
+        own: BTreeMap<String, Box<dyn Policy>>,
+    ) -> Result<Engine, ResumeError> {
+        let up = resources.reported_up();
+        resources.set_down(&up);
+        let core = Core::on_machine(resources, checkpoint, &mut jobspec)?;
+        Engine::resumed(core, checkpoint, policy, own)
+    }
+
+    fn resumed(
+        mut core: Core,
+        checkpoint: &Checkpoint,
+        policy: Option<Box<dyn Policy>>,
         mut own: BTreeMap<String, Box<dyn Policy>>,
     ) -> Result<Engine, ResumeError> {
-        let mut core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
         let mut policies = Policies::default();
         let mut resume = |core: &mut Core, scope, policy, state: Option<&ActivePolicyState>| {
             policies.at_or_new(scope).active = resumed(core, scope, policy, state)?;

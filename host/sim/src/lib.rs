@@ -23,6 +23,8 @@
 //! - [`passes`] shows what a policy was told and decided, pass by pass, and where two policies first differ.
 //! - [`replay`] is one run with its judge, and what `fluxgate replay --json` prints of runs; [`words`] reads the
 //!   parameters of replays.
+//! - [`keeping`] are runs that write checkpoints and go on from them, also under other policies; [`checkpoint`] is the file, with
+//!   the state of the run and the [`history`] that its observers are told again.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
 //!   modules that made it.
 //!
@@ -34,6 +36,7 @@
 pub mod bootstrap;
 mod bounded;
 pub mod calibration;
+pub mod checkpoint;
 pub mod dates;
 pub mod diff;
 pub mod driver;
@@ -41,7 +44,9 @@ pub mod fair;
 pub mod flow;
 pub mod follow;
 mod hash;
+pub mod history;
 pub mod jobspecs;
+pub mod keeping;
 pub mod machine;
 pub mod memory;
 pub mod metrics;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use fluxgate_sim::flow::Ask;
+use fluxgate_sim::keeping::Every;
 use fluxgate_sim::metrics::NodeWatts;
 use fluxgate_sim::outages::OnFailure;
 use fluxgate_sim::parts::Sequence;
@@ -15,7 +16,7 @@ use fluxgate_sim::workload::Options;
 use crate::cmd::workload::args::Selection;
 
 /// `fluxgate replay`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Replay {
     /// Log in Standard Workload Format, or another that --format names; plain or gzip.
     #[arg(value_name = "LOG", required_unless_present_any = ["diff", "definitions", "journal"])]
@@ -160,6 +161,18 @@ pub(crate) struct Replay {
     /// With --dump: up to this pass, with which the run ends.
     #[arg(long, value_name = "PASS", requires = "dump", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) until_pass: Option<u64>,
+    /// Write a checkpoint of each run now and then, from which --resume goes on: each time when the log is so much further, such
+    /// as 86400, 12h or 7d, or when so many more jobs were submitted, such as 10000jobs.
+    #[arg(long, value_name = "SECONDS|JOBS", requires = "checkpoint_to",
+        conflicts_with_all = ["journal", "diff", "definitions", "forecast", "dump"])]
+    pub(crate) checkpoint_every: Option<Every>,
+    /// With --checkpoint-every: the folder of the checkpoints, POLICY.7200s.checkpoint and so on.
+    #[arg(long, value_name = "DIR", requires = "checkpoint_every")]
+    pub(crate) checkpoint_to: Option<PathBuf>,
+    /// Go on from a checkpoint of this log with these options, to the end that the run without interruption has. With --policy, it
+    /// goes on under other policies, each in a run of its own; without, under those of the checkpoint. See docs/replay.md.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "forecast", "dump"])]
+    pub(crate) resume: Option<PathBuf>,
     /// Do not have the schedule checked by the independent sweep.
     #[arg(long)]
     pub(crate) no_check: bool,

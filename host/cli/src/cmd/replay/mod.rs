@@ -15,6 +15,7 @@ mod following;
 mod forecasts;
 mod input;
 mod journal;
+mod keeping;
 mod listed;
 mod output;
 mod parts;
@@ -66,6 +67,15 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
             args.jobs[twice]
         )));
     }
+    let named = !args.policy.is_empty();
+    let with_policies;
+    let args = match keeping::resumed(args)? {
+        Some(resumed) => {
+            with_policies = resumed;
+            &with_policies
+        }
+        None => args,
+    };
     bounds::config(args)?;
     dump::check(args)?;
     let asked = deciders::policies(args, &PolicySource::open(args.policies.as_deref())?)?;
@@ -129,7 +139,9 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         let world = dump::World { args, input: &input, machine: &machine, surroundings: &surroundings };
         return dump::run(kind, &asked, &world);
     }
-    let runs = run::side_by_side(args, &asked, &input, &machine, &surroundings)?;
+    let checkpoints = keeping::Checkpoints::of(args, log, named)?;
+    checkpoints.check(&asked, &input)?;
+    let runs = run::side_by_side(args, &asked, &input, &machine, &surroundings, &checkpoints)?;
     if let Some(folder) = &args.report {
         output::write_report(args, folder, log, notes, &machine, &runs)?;
     }

@@ -24,6 +24,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use super::args::Replay;
 use super::deciders::Asked;
 use super::input::Input;
+use super::keeping::Checkpoints;
 use super::{bounds, fair};
 
 /// One policy's run.
@@ -124,10 +125,14 @@ pub(super) fn side_by_side(
     input: &Input,
     machine: &Machine,
     surroundings: &Surroundings,
+    checkpoints: &Checkpoints,
 ) -> Result<Vec<Run>> {
     let mut tasks = Vec::new();
     for asked in asked {
         for part in input.parts() {
+            if !checkpoints.is_of(input.part_name(part)) {
+                continue;
+            }
             tasks.push(Task { asked, part, counted: input.counted(args, part)? });
         }
     }
@@ -147,7 +152,7 @@ pub(super) fn side_by_side(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((number, task)) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let result = one(args, task, several, (input, machine, surroundings), &bars);
+                    let result = one(args, task, several, (input, machine, surroundings, checkpoints), &bars);
                     if let Ok(mut done) = done.lock() {
                         done[number] = Some(result);
                     }
@@ -173,12 +178,13 @@ fn one(
     args: &Replay,
     Task { asked, part, counted }: Task<'_>,
     several: bool,
-    (input, machine, surroundings): (&Input, &Machine, &Surroundings),
+    (input, machine, surroundings, checkpoints): (&Input, &Machine, &Surroundings, &Checkpoints),
     bars: &MultiProgress,
 ) -> Result<Run> {
-    let Asked { label: name, recipes } = asked;
+    let Asked { label: name, recipes, .. } = asked;
     let (name, part_name) = (name.clone(), input.part_name(part).to_owned());
     let label = label(&name, &part_name);
+    let keeping = checkpoints.of_run(asked, &part_name)?;
     let mut figures = Metrics::new(machine.total_cores()).counting_from(counted);
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
     let mut shown = Bar(bars.add(bar(args, &label, input.count(part))));
@@ -216,7 +222,7 @@ fn one(
     let begin = Instant::now();
     let (config, deciders) = (bounds::config(args)?, recipes.make()?);
     let (outcome, judged) = input
-        .run(part, (machine, surroundings), config, deciders, &mut observers, !args.no_check)
+        .run(part, (machine, surroundings), config, deciders, &mut observers, (!args.no_check, keeping))
         .with_context(|| format!("replay with {label}"))?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(observers);
