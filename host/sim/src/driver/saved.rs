@@ -68,6 +68,9 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         observers: &mut [&mut dyn Observer],
     ) -> Result<Saved, SimError> {
         self.flush(observers)?;
+        // A policy that goes on is told of events only of the jobs that it knows.
+        let actions = self.engine.deliver_events(self.now);
+        self.carry_out(actions, observers)?;
         let made = self.engine.checkpoint();
         let (engine, actions) = made.ok_or_else(|| SimError::Engine("a swap is under way".to_owned()))?;
         self.carry_out(actions, observers)?;
@@ -160,8 +163,12 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             specs,
             ..Simulation::new(engine, saved.now, surroundings)
         };
-        if let Some((default, own)) = next {
-            sim.succeed(default, own, &checkpoint, observers)?;
+        match next {
+            Some((default, own)) => sim.succeed(default, own, &checkpoint, observers)?,
+            None => {
+                let shown = sim.engine.show_waiting(sim.now);
+                shown.map_err(|(name, error)| SimError::Policy { name, error })?;
+            }
         }
         Ok(sim)
     }
