@@ -14,8 +14,9 @@ mod wire;
 pub type Target = fn(&[u8]);
 
 /// All targets by name, in alphabetical order. `fuzz/corpus` has a folder for each.
-pub const TARGETS: [(&str, Target); 26] = [
+pub const TARGETS: [(&str, Target); 28] = [
     ("accounting", logs::accounting),
+    ("checkpoint", logs::checkpoint),
     ("constraint", formats::constraint),
     ("eventlog", formats::eventlog),
     ("experiment", logs::experiment),

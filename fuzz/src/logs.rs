@@ -1,9 +1,11 @@
-//! Targets for workload logs, accounting records, journals, and what is run on logs.
+//! Targets for workload logs, accounting records, journals, checkpoints of replays, and what is run on logs.
 
 use fluxgate_journal::Record;
 use fluxgate_journal::frame::{Found, Frames};
+use fluxgate_sim::checkpoint;
 use fluxgate_sim::experiment::Experiment;
 use fluxgate_sim::machine::alea;
+use fluxgate_sim::metrics::Metrics;
 use fluxgate_sim::outages::Outages;
 use fluxgate_sim::source::{batsim, dump, flux, jobspecs, sacct, table};
 use fluxgate_sim::suite::Suite;
@@ -42,6 +44,15 @@ pub(crate) fn simulators(bytes: &[u8]) {
 /// Workload logs in SWF.
 pub(crate) fn swf(bytes: &[u8]) {
     fluxgate_sim::swf::Reader::new(bytes, "fuzz").for_each(drop);
+}
+
+/// A checkpoint of a replay, as a file and without its compression: its identity, its state, and what observers are told again.
+pub(crate) fn checkpoint(bytes: &[u8]) {
+    let from = || std::io::Cursor::new(bytes.to_vec());
+    for opened in [checkpoint::read(from()), checkpoint::content(from())].into_iter().flatten() {
+        // Of any log: a job that the log does not have comes from the history.
+        let _ = opened.tell(&mut std::iter::empty().peekable(), &mut [&mut Metrics::new(8)]);
+    }
 }
 
 /// A journal's file, and one record of it: a record that can be read is written as one that reads the same.

@@ -111,6 +111,6 @@ macro_rules! rounds {
 }
 
 rounds! {
-    accounting constraint eventlog experiment expression flow fluid frame fsd grug hostlist hwloc idset jgf jobspec_json jobspec_yaml journal
+    accounting checkpoint constraint eventlog experiment expression flow fluid frame fsd grug hostlist hwloc idset jgf jobspec_json jobspec_yaml journal
     model_jgf query rset shorthand simulators site swf toml web welcome
 }

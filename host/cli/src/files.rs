@@ -10,6 +10,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use fluxgate_sched::settings::{CONFIG_BYTES_MAX, parse_config};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::fail::usage;
 
@@ -66,6 +67,22 @@ fn table(file: &str, config: Value) -> Result<Vec<(String, String)>> {
         other => bail!("--config {file}: {key}: expected text, a number or a truth value, found {other}"),
     };
     pairs.into_iter().map(pair).collect()
+}
+
+/// The SHA-256 of a file in hexadecimal digits.
+///
+/// # Errors
+/// The file cannot be read.
+pub(crate) fn sha256(path: &Path) -> io::Result<String> {
+    let (mut hasher, mut file) = (Sha256::new(), File::open(path)?);
+    let mut part = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut part)? {
+            0 => break,
+            read => hasher.update(&part[..read]),
+        }
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// At most `bytes_max` bytes of a file that belongs to this user and that no other user may write; `None` when there is none.

@@ -2,19 +2,23 @@
 //!
 //! Must never know where a checkpoint is kept.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, Jobspec};
+use fluxgate_graph::Resources;
 
+use crate::columns::JobColumns;
 use crate::core::Core;
 use crate::core::checkpoint::{ActivePolicyState, Checkpoint, QueuePolicyState, ResumeError};
 use crate::core::scope::{PolicyScope, Role};
 use crate::engine::Engine;
 use crate::event::Action;
+use crate::order::Slot;
 use crate::policies::Policies;
 use crate::policies::active::{ActivePolicy, Ranked};
 use crate::policy::Policy;
+use crate::policy_error::PolicyError;
 
 impl Engine {
     /// The state of the engine, for [`Engine::resume`]. `None` while a swap is under way; the caller then asks again
@@ -40,6 +44,54 @@ impl Engine {
         Some((core.checkpoint(policy, own), out))
     }
 
+    /// Delivers the events since the last pass to the policies that observe. A policy that is resumed afterwards lacks none of them.
+    pub fn deliver_events(&mut self, now: f64) -> Vec<Action> {
+        let Engine { core, policies } = self;
+        let mut out = Vec::new();
+        for scope in policies.scopes() {
+            let Some(active) = policies.active_mut(scope) else { continue };
+            let events = std::mem::take(&mut active.events);
+            if events.is_empty() {
+                continue;
+            }
+            active.policy.machine(core.machine());
+            if let Err(error) = active.policy.observe(now, &events) {
+                policies.fail(core, scope, error, &mut out);
+            }
+        }
+        out
+    }
+
+    /// Asks the policies that learn of waiting jobs by their keys (those that observe and order) for all keys again, as they are asked
+    /// when they are swapped in. The orders stay as they are.
+    ///
+    /// # Errors
+    /// The name of a policy that failed, and how.
+    pub fn show_waiting(&mut self, now: f64) -> Result<(), (String, PolicyError)> {
+        let Engine { core, policies } = self;
+        for scope in policies.scopes() {
+            let Some(active) = policies.active_mut(scope) else { continue };
+            let abilities = active.policy.abilities();
+            if !(abilities.observing && abilities.ordering) {
+                continue;
+            }
+            // Of the others the keys are asked before the next pass in any case.
+            let to_key: BTreeSet<JobId> = active.to_key.iter().copied().collect();
+            let waiting = core
+                .pending_after(None)
+                .filter(|(id, slot)| core.in_scope(*slot, scope) && !to_key.contains(id));
+            let slots: Vec<Slot> = waiting.map(|(_, slot)| slot).collect();
+            active.policy.machine(core.machine());
+            for slots in slots.chunks(core.config.keys_per_call.max(1)) {
+                let mut rows = JobColumns::default();
+                slots.iter().for_each(|slot| core.push_row(*slot, &mut rows));
+                let shown = active.policy.keys(now, &rows);
+                shown.map_err(|error| (active.policy.name().to_owned(), error))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Goes on from a checkpoint. `jobspec` returns the jobspecs of waiting jobs. `policy` is a fresh instance of the
     /// default policy, `None` for the built-in one; `own` are the policies of single queues, by queue.
     ///
@@ -49,9 +101,36 @@ impl Engine {
         checkpoint: &Checkpoint,
         mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
         policy: Option<Box<dyn Policy>>,
+        own: BTreeMap<String, Box<dyn Policy>>,
+    ) -> Result<Engine, ResumeError> {
+        let core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
+        Engine::resumed(core, checkpoint, policy, own)
+    }
+
+    /// As [`Engine::resume`], on a machine that the caller has read already, in the place of that of the checkpoint. It has to be
+    /// the same one; which of its nodes are up is said by the checkpoint.
+    ///
+    /// # Errors
+    /// As [`Engine::resume`].
+    pub fn resume_on(
+        mut resources: Resources,
+        checkpoint: &Checkpoint,
+        mut jobspec: impl FnMut(JobId) -> Option<Arc<Jobspec>>,
+        policy: Option<Box<dyn Policy>>,
+        own: BTreeMap<String, Box<dyn Policy>>,
+    ) -> Result<Engine, ResumeError> {
+        let up = resources.reported_up();
+        resources.set_down(&up);
+        let core = Core::on_machine(resources, checkpoint, &mut jobspec)?;
+        Engine::resumed(core, checkpoint, policy, own)
+    }
+
+    fn resumed(
+        mut core: Core,
+        checkpoint: &Checkpoint,
+        policy: Option<Box<dyn Policy>>,
         mut own: BTreeMap<String, Box<dyn Policy>>,
     ) -> Result<Engine, ResumeError> {
-        let mut core = Core::from_checkpoint(checkpoint, &mut jobspec)?;
         let mut policies = Policies::default();
         let mut resume = |core: &mut Core, scope, policy, state: Option<&ActivePolicyState>| {
             policies.at_or_new(scope).active = resumed(core, scope, policy, state)?;

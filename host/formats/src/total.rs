@@ -2,8 +2,10 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Serialize};
+
 /// A float in the order of `f64::total_cmp` (IEEE 754 totalOrder). Its constructors exclude NaN.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TotalF64(
     /// The value.
     pub f64,

@@ -26,6 +26,7 @@ use std::sync::Arc;
 mod instant;
 mod outcome;
 mod run;
+mod saved;
 mod surroundings;
 mod waiting;
 
@@ -43,6 +44,7 @@ use crate::workload::Job;
 
 pub use outcome::{Breach, Outcome, SimError, Takeover};
 pub use run::Run;
+pub(crate) use saved::Saved;
 pub use surroundings::{Deciders, Surroundings};
 
 use instant::End;
@@ -127,6 +129,8 @@ struct Simulation<S> {
     peak_waiting: usize,
     /// Time of the last forecast of all waiting jobs.
     forecast_all: f64,
+    /// Cost of policies before the run went on from a checkpoint.
+    spent: PolicyCost,
 }
 
 /// A start of this instant.
@@ -138,18 +142,6 @@ struct Start {
     /// With a job that will be submitted again: the seconds of work that it keeps.
     kept: Option<f64>,
     cores: Vec<CoreRun>,
-}
-
-/// Cost of all policies.
-fn cost(engine: &Engine) -> PolicyCost {
-    let mut all = engine.policy_cost();
-    for (_, own) in engine.queue_policy_costs() {
-        all.calls += own.calls;
-        all.fuel += own.fuel;
-        all.memory += own.memory;
-        all.nanos += own.nanos;
-    }
-    all
 }
 
 impl<S: Deref<Target = Surroundings>> Simulation<S> {
@@ -183,8 +175,22 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             instants: 0,
             peak_waiting: 0,
             forecast_all: f64::NEG_INFINITY,
+            spent: PolicyCost::default(),
             surroundings,
         }
+    }
+
+    /// Cost of all policies.
+    fn cost(&self) -> PolicyCost {
+        let mut all = self.engine.policy_cost();
+        let own = self.engine.queue_policy_costs().map(|(_, own)| own);
+        for more in own.chain([self.spent]) {
+            all.calls += more.calls;
+            all.fuel += more.fuel;
+            all.memory += more.memory;
+            all.nanos += more.nanos;
+        }
+        all
     }
 
     /// The time of the next change of nodes, seconds.
@@ -198,13 +204,27 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         if let Some(policy) = policies.default {
             let actions = self.engine.swap(policy).map_err(failed)?;
             self.carry_out(actions, observers)?;
-            let actions = self.engine.finish_swaps(self.now);
-            self.carry_out(actions, observers)?;
+            self.finish_swaps(observers)?;
         }
         for (queue, policy) in policies.queues {
-            let actions = self.engine.swap_queue(&queue, policy).map_err(failed)?;
-            self.carry_out(actions, observers)?;
+            self.decide_queue(&queue, policy, observers)?;
         }
+        self.finish_swaps(observers)
+    }
+
+    /// Begins to give a queue a policy of its own.
+    fn decide_queue(
+        &mut self,
+        queue: &str,
+        policy: Box<dyn Policy>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<(), SimError> {
+        let begun = self.engine.swap_queue(queue, policy);
+        let actions = begun.map_err(|error| SimError::Swap(error.to_string()))?;
+        self.carry_out(actions, observers)
+    }
+
+    fn finish_swaps(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let actions = self.engine.finish_swaps(self.now);
         self.carry_out(actions, observers)?;
         self.takeovers.clear();
@@ -465,6 +485,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
     }
 
     fn outcome(self, unfinished: Vec<(JobId, String)>) -> Outcome {
+        let cost = self.cost();
         Outcome {
             policy: self.engine.policy_name().to_owned(),
             submitted: self.submitted,
@@ -480,7 +501,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             breaches: self.breaches,
             takeovers: self.takeovers,
             engine: self.engine.stats(),
-            cost: cost(&self.engine),
+            cost,
         }
     }
 }

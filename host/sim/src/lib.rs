@@ -26,6 +26,8 @@
 //!   parameters of replays.
 //! - [`events`] tells listeners outside what happens in a run, and lets them hold it at an instant.
 //! - [`batsim`] writes the files of Batsim for a run, and workloads for it.
+//! - [`keeping`] are runs that write checkpoints and go on from them, also under other policies; [`checkpoint`] is the file, with
+//!   the state of the run and the [`history`] that its observers are told again.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
 //!   modules that made it.
 //!
@@ -38,6 +40,7 @@ pub mod batsim;
 pub mod bootstrap;
 mod bounded;
 pub mod calibration;
+pub mod checkpoint;
 pub mod dates;
 pub mod diff;
 pub mod driver;
@@ -48,7 +51,9 @@ pub mod flow;
 pub mod follow;
 pub mod followed;
 mod hash;
+pub mod history;
 pub mod jobspecs;
+pub mod keeping;
 pub mod machine;
 pub mod memory;
 pub mod metrics;

@@ -10,6 +10,7 @@ use std::io;
 use fluxgate_engine::{Forecast, PassTrace, Window};
 use fluxgate_formats::{JobId, R};
 use fluxgate_graph::CoreRun;
+use serde::{Deserialize, Serialize};
 
 use crate::workload::Job;
 
@@ -62,7 +63,7 @@ pub struct PassMade {
 }
 
 /// A span of time without changes. Times in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// Its begin, after all events of that instant.
     pub from: f64,

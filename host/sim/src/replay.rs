@@ -11,9 +11,10 @@ use fluxgate_graph::Resources;
 use serde_json::{Value, json};
 
 use crate::calibration::Calibrated;
-use crate::driver::{self, Deciders, Outcome, SimError, Surroundings};
+use crate::driver::{Deciders, Outcome, SimError, Surroundings};
 use crate::flow::Usage;
 use crate::followed::Followed;
+use crate::keeping::{self, Keeping};
 use crate::machine::Machine;
 use crate::metrics::Summary;
 use crate::observe::Observer;
@@ -81,11 +82,31 @@ pub fn run(
     observers: &mut [&mut dyn Observer],
     check: bool,
 ) -> Result<(Outcome, Option<Report>), SimError> {
+    let keeping = Keeping::default();
+    run_keeping(jobs, surroundings, machine, (config, deciders), observers, check, keeping)
+}
+
+/// The same for a run that writes checkpoints, or goes on from one; the judge then also checks what came before.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_keeping(
+    jobs: impl Iterator<Item = Job>,
+    surroundings: &Surroundings,
+    machine: &Machine,
+    (config, deciders): (Config, Deciders),
+    observers: &mut [&mut dyn Observer],
+    check: bool,
+    keeping: Keeping,
+) -> Result<(Outcome, Option<Report>), SimError> {
     let mut jobs = jobs.peekable();
-    let pool = pool(jobs.peek(), surroundings, machine, &config, &deciders, observers);
+    // A checkpoint has the places of running jobs.
+    let countable = keeping.is_empty();
+    let pool = pool(jobs.peek(), surroundings, machine, &config, &deciders, observers).filter(|_| countable);
     let resources = pool.unwrap_or(&machine.resources).clone();
+    let deciding = (config, deciders);
     if !check {
-        let outcome = driver::run_with(jobs, surroundings, resources, config, deciders, observers)?;
+        let outcome = keeping::run(jobs, surroundings, resources, deciding, observers, keeping)?;
         return Ok((outcome, None));
     }
     let (flow, jobspecs) = (&surroundings.flow, &surroundings.jobspecs);
@@ -107,7 +128,7 @@ pub fn run(
     all.extend(observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer));
     all.push(&mut watch);
     let jobs = jobs.inspect(|job| judge.borrow().comes(job));
-    let outcome = driver::run_with(jobs, surroundings, resources, config, deciders, &mut all)?;
+    let outcome = keeping::run(jobs, surroundings, resources, deciding, &mut all, keeping)?;
     drop(all);
     Ok((outcome, Some(judge.into_inner().report())))
 }
@@ -221,6 +242,7 @@ mod tests {
     use fluxgate_graph::Placement;
 
     use super::*;
+    use crate::driver;
     use crate::metrics::Metrics;
     use crate::outages::{Change, Outage, Outages};
     use crate::schedule::Collect;

@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, Jobspec};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 mod reading;
 pub mod stream;
@@ -215,7 +215,7 @@ impl Default for Options {
 }
 
 /// One job to simulate. Times in seconds.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Its number in the log.
     pub id: JobId,

@@ -148,7 +148,57 @@ impl Scheduling for Conservative {
     }
 }
 
-export_policy!(Conservative: scheduling);
+/// Version of the format of its state.
+const STATE_VERSION: u32 = 1;
+
+/// The guarantees of the last pass, so that they are made anew in their order: for each queue its number and how many there are, then
+/// job and start of each; numbers are little-endian.
+impl State for Conservative {
+    fn save(&self) -> Saved {
+        let mut data = Vec::new();
+        for (queue, reservations) in &self.reservations {
+            data.extend(u64::from(*queue).to_le_bytes());
+            data.extend((reservations.len() as u64).to_le_bytes());
+            for (id, start) in reservations {
+                data.extend(id.to_le_bytes());
+                data.extend(start.to_le_bytes());
+            }
+        }
+        Saved { version: STATE_VERSION, data }
+    }
+
+    fn restore(&mut self, from: &str, version: u32, data: &[u8]) -> Result<(), String> {
+        if (from, version) != ("conservative", STATE_VERSION) {
+            return Err(format!(
+                "only guarantees that conservative saved in format {STATE_VERSION} are understood"
+            ));
+        }
+        self.reservations = reservations(data).ok_or("the guarantees are cut off or out of order")?;
+        Ok(())
+    }
+}
+
+/// Reads what `save` wrote.
+fn reservations(data: &[u8]) -> Option<BTreeMap<u32, Vec<(JobId, f64)>>> {
+    let mut words = data.chunks(8).map(|word| Some(u64::from_le_bytes(word.try_into().ok()?)));
+    let mut all = BTreeMap::new();
+    while let Some(queue) = words.next() {
+        let (queue, count) = (u32::try_from(queue?).ok()?, words.next()??);
+        let mut of = Vec::new();
+        for _ in 0..count {
+            let (id, start) = (words.next()??, f64::from_bits(words.next()??));
+            let in_order = of.last().is_none_or(|(before, _)| *before < id);
+            if !in_order || start.is_nan() {
+                return None;
+            }
+            of.push((id, start));
+        }
+        all.insert(queue, of);
+    }
+    Some(all)
+}
+
+export_policy!(Conservative: scheduling, state);
 
 #[cfg(test)]
 mod tests {
@@ -193,6 +243,48 @@ mod tests {
     fn a_reservation_never_moves_back_unless_the_queue_is_to_decide() {
         assert_eq!(early_end("promise"), [(3, 90.0), (4, 40.0)]);
         assert_eq!(early_end("queue"), [(3, 50.0), (4, 110.0)]);
+    }
+
+    #[test]
+    fn res_18_its_state_are_the_guarantees_of_all_queues() {
+        let mut policy = Conservative::default();
+        policy.reservations.insert(0, vec![(3, 100.0), (4, f64::INFINITY)]);
+        policy.reservations.insert(2, vec![(1, 0.5)]);
+        let saved = policy.save();
+        let mut other = Conservative::default();
+        other.restore("conservative", saved.version, &saved.data).unwrap();
+        assert_eq!(other.reservations, policy.reservations);
+        assert!(
+            other
+                .restore("easy", 1, &saved.data)
+                .unwrap_err()
+                .contains("only guarantees that conservative saved")
+        );
+        for cut in [1, 8, 20, saved.data.len() - 1] {
+            let wrong = other.restore("conservative", 1, &saved.data[..cut]).unwrap_err();
+            assert_eq!(wrong, "the guarantees are cut off or out of order", "{cut}");
+        }
+        assert_eq!(other.reservations, policy.reservations, "what is refused changes nothing");
+        // The order of the guarantees outlives the instance.
+        let again = |restored: bool| {
+            let mut bench = Bench::new(4);
+            let mut policy = Conservative::default();
+            bench.job(1).cores(2).duration(100.0).running();
+            bench.job(2).cores(2).duration(50.0).running();
+            bench.job(3).cores(3).duration(60.0).submit();
+            bench.job(4).cores(2).duration(50.0).submit();
+            bench.run(&mut policy);
+            let mut next = Conservative::default();
+            if restored {
+                let saved = policy.save();
+                next.restore("conservative", saved.version, &saved.data).unwrap();
+            }
+            bench.advance(40.0);
+            bench.end(1);
+            bench.run(&mut next);
+            bench.started().contains(&4)
+        };
+        assert_eq!((again(true), again(false)), (true, false));
     }
 
     #[test]

@@ -216,10 +216,16 @@ impl Learned {
             let lengths: String = lengths.iter().map(|length| format!(" {length}")).collect();
             text += &format!("ran {user}{lengths}\n");
         }
+        let kept = self.waiting.iter().filter(|(id, _)| !self.starting.contains(id));
+        for (id, job, predicted) in kept.filter_map(|(id, job)| Some((id, job, job.predicted?))) {
+            text += &format!("waits {id} {} {} {} {predicted}\n", job.user, job.cores, job.duration);
+        }
         for (id, job) in self.starting.iter().filter_map(|id| Some((id, self.waiting.get(id)?))) {
             text += &format!("starts {id} {} {} {}\n", job.user, job.cores, job.duration);
         }
-        for (id, job) in &self.running {
+        let mut running: Vec<_> = self.running.iter().collect();
+        running.sort_by_key(|(_, job)| job.number);
+        for (id, job) in running {
             let Running { user, cores, start, predicted, limit, number: _ } = job;
             text += &format!("runs {id} {user} {cores} {start} {predicted} {limit}\n");
         }
@@ -245,6 +251,12 @@ impl Learned {
                 let lengths = parts.map(|part| number(part).filter(|length| length.is_finite()));
                 let lengths = lengths.collect::<Option<Vec<f64>>>().filter(|lengths| !lengths.is_empty())?;
                 lengths.into_iter().for_each(|length| self.ran(user, length));
+            }
+            "waits" => {
+                let (id, user) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+                let (cores, duration) = (parts.next()?.parse().ok()?, number(parts.next()?)?);
+                let predicted = Some(number(parts.next()?).filter(|_| parts.next().is_none())?);
+                self.waiting.insert(id, Waiting { user, cores, duration, predicted });
             }
             "starts" => {
                 let (id, user) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);

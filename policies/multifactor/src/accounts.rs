@@ -169,7 +169,8 @@ impl Accounts {
     /// The state as text, one account or job a line.
     pub fn save(&self) -> String {
         let mut text = String::new();
-        for (name, used) in self.names.iter().zip(&self.used).filter(|(_, used)| used.ended > 0.0) {
+        // All of them, in order: what an account counts depends on which others there are.
+        for (name, used) in self.names.iter().zip(&self.used) {
             text += &format!("used {} {} {name}\n", used.ended, used.at);
         }
         for (id, (job, start)) in &self.running {

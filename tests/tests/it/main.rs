@@ -38,6 +38,7 @@ mod ranking;
 mod registry;
 mod released;
 mod replay;
+mod replay_checkpoints;
 mod replay_parts;
 mod report;
 mod reservations;

@@ -230,8 +230,16 @@ impl Core {
         from: &Checkpoint,
         jobspec: &mut dyn FnMut(JobId) -> Option<Arc<Jobspec>>,
     ) -> Result<Core, ResumeError> {
-        let mut resources =
-            Resources::from_r(&from.machine).map_err(|e| ResumeError::Machine(e.to_string()))?;
+        let resources = Resources::from_r(&from.machine).map_err(|e| ResumeError::Machine(e.to_string()))?;
+        Core::on_machine(resources, from, jobspec)
+    }
+
+    /// The same on a machine that is read already; none of its nodes is up.
+    pub(crate) fn on_machine(
+        mut resources: Resources,
+        from: &Checkpoint,
+        jobspec: &mut dyn FnMut(JobId) -> Option<Arc<Jobspec>>,
+    ) -> Result<Core, ResumeError> {
         resources.restore_marks(&from.vertices);
         // Jobs may run on ranks that are down or were removed since.
         resources.set_up(&from.up);

@@ -9,6 +9,7 @@ use std::vec::IntoIter;
 
 use fluxgate_engine::Event;
 use fluxgate_formats::{JobId, TotalF64};
+use serde::{Deserialize, Serialize};
 
 use super::{SimError, Simulation, Surroundings};
 use crate::observe::{Ended, Observer, PassMade};
@@ -18,13 +19,13 @@ use crate::rules::{AfterSubmission, EndOrder, First, FreeBy, PassPer};
 use crate::workload::Job;
 
 /// The end of a running job. Ordered by time, then by the rule for ends of one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct End {
     pub(super) time: TotalF64,
     /// Id, or number in the order of starts.
     place: u64,
     id: JobId,
-    cores: u32,
+    pub(super) cores: u32,
     user: u32,
     /// Run time in seconds.
     ran: TotalF64,

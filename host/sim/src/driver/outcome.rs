@@ -7,6 +7,7 @@ use std::io;
 use fluxgate_engine::{PolicyCost, PolicyError, Stats};
 use fluxgate_formats::JobId;
 
+use crate::checkpoint::CheckpointError;
 use crate::reservations::ReservationError;
 
 /// The result of a run.
@@ -91,6 +92,9 @@ pub enum SimError {
     /// The policy could not be activated.
     #[error("policy could not be put in place: {0}")]
     Swap(String),
+    /// A checkpoint cannot be written, or the run cannot go on from one.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// The engine broke its own contract.
     #[error("engine: {0}")]
     Engine(String),

@@ -11,6 +11,7 @@ use fluxgate_formats::Idset;
 use fluxgate_graph::Resources;
 
 use super::instant::{Instant, Stepped};
+use super::saved::Saved;
 use super::{Deciders, IDLE_WAKES_MAX, Outcome, SimError, Simulation, Surroundings};
 use crate::observe::{Observer, PROGRESS_EVERY};
 use crate::workload::Job;
@@ -23,6 +24,16 @@ pub struct Run<J: Iterator<Item = Job>, S> {
     instant: Option<Instant>,
     /// Wake-ups in a row without any other future event.
     idle_wakes: u32,
+    /// Time of the first event, in seconds.
+    begin: f64,
+}
+
+/// What was done in a step.
+enum Step {
+    Event,
+    Pass,
+    /// No event is left.
+    Over,
 }
 
 impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
@@ -35,6 +46,18 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         jobs: J,
         surroundings: S,
         resources: Resources,
+        config: Config,
+        policies: impl Into<Deciders>,
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Self, SimError> {
+        Run::of(jobs.peekable(), surroundings, resources, config, policies, observers)
+    }
+
+    /// The same for jobs of which the next one may be known.
+    pub(crate) fn of(
+        mut jobs: Peekable<J>,
+        surroundings: S,
+        resources: Resources,
         mut config: Config,
         policies: impl Into<Deciders>,
         observers: &mut [&mut dyn Observer],
@@ -42,7 +65,6 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         // R names the jobs on a failing node, and the result of a request.
         let told = !surroundings.outages.is_empty() || !surroundings.jobspecs.is_empty();
         config.write_r = told || observers.iter().any(|o| o.wants_r());
-        let mut jobs = jobs.peekable();
         let begin = jobs.peek().map_or(0.0, |j| j.submit);
         let runs = !config.write_r && observers.iter().any(|o| o.wants_cores());
         let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
@@ -54,7 +76,55 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         }
         sim.install(policies.into(), observers)?;
         sim.warm_up(observers)?;
-        Ok(Run { sim, jobs, instant: None, idle_wakes: 0 })
+        Ok(Run { sim, jobs, instant: None, idle_wakes: 0, begin })
+    }
+
+    /// Goes on from a state, with jobs of the log that were not submitted then. Observers were told what came before. With
+    /// `fork`, the policies are swapped in now, each with the state of the policy before it if it takes that.
+    ///
+    /// # Errors
+    /// [`SimError::Checkpoint`] if the state is not of such a run.
+    pub(crate) fn resume(
+        saved: Saved,
+        jobs: Peekable<J>,
+        surroundings: S,
+        resources: Resources,
+        (policies, fork): (Deciders, bool),
+        observers: &mut [&mut dyn Observer],
+    ) -> Result<Self, SimError> {
+        let (begin, idle_wakes) = (saved.begin, saved.idle_wakes);
+        let told = !surroundings.outages.is_empty() || !surroundings.jobspecs.is_empty();
+        let write_r = told || observers.iter().any(|o| o.wants_r());
+        let mut sim =
+            Simulation::restored(saved, surroundings, resources, write_r, (policies, fork), observers)?;
+        sim.runs = !write_r && observers.iter().any(|o| o.wants_cores());
+        sim.engine.set_tracing(observers.iter().any(|o| o.wants_passes()));
+        let progress = sim.progress();
+        observers.iter_mut().try_for_each(|o| o.progress(&progress))?;
+        Ok(Run { sim, jobs, instant: None, idle_wakes, begin })
+    }
+
+    /// Its state, for [`Run::resume`]; `None` if an event of this time is left, or none at all.
+    ///
+    /// # Errors
+    /// A policy failed to save its state, or an observer failed.
+    pub(crate) fn save(&mut self, observers: &mut [&mut dyn Observer]) -> Result<Option<Saved>, SimError> {
+        let later = self.instant.is_none() && self.upcoming().0.is_some_and(|next| next > self.sim.now);
+        if !later {
+            return Ok(None);
+        }
+        let saved = self.sim.saved((self.begin, self.idle_wakes), observers)?;
+        Ok(Some(saved))
+    }
+
+    /// Time of the first event, in seconds.
+    pub(crate) fn begin(&self) -> f64 {
+        self.begin
+    }
+
+    /// Number of jobs submitted so far.
+    pub(crate) fn submitted(&self) -> u64 {
+        self.sim.submitted
     }
 
     /// The engine.
@@ -78,36 +148,46 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
     /// The workload is not in order, a policy failed, or an observer did.
     pub fn pass(&mut self, observers: &mut [&mut dyn Observer]) -> Result<bool, SimError> {
         loop {
-            if self.instant.is_none() {
-                match self.next_instant() {
-                    Some(now) => {
-                        self.sim.advance(now, observers)?;
-                        self.sim.succeed(observers)?;
-                        self.instant = Some(self.sim.begin(now, observers)?);
-                    }
-                    None => return Ok(false),
-                }
-            }
-            let Some(instant) = &mut self.instant else { continue };
-            match self.sim.event(instant, &mut self.jobs, observers)? {
-                Stepped::Event { pass: true } => {
-                    self.sim.pass(observers)?;
-                    return Ok(true);
-                }
-                Stepped::Event { pass: false } => {}
-                Stepped::Over { pass } => {
-                    let arrived = instant.arrived();
-                    if pass {
-                        self.sim.pass(observers)?;
-                    }
-                    self.instant = None;
-                    self.end_of_instant(arrived, observers)?;
-                    if pass {
-                        return Ok(true);
-                    }
-                }
+            match self.step(observers)? {
+                Step::Event => {}
+                Step::Pass => return Ok(true),
+                Step::Over => return Ok(false),
             }
         }
+    }
+
+    /// Steps all events of the next instant, with its passes. False if no event is left.
+    pub(crate) fn instant(&mut self, observers: &mut [&mut dyn Observer]) -> Result<bool, SimError> {
+        loop {
+            match self.step(observers)? {
+                Step::Over => return Ok(false),
+                Step::Event | Step::Pass if self.instant.is_none() => return Ok(true),
+                Step::Event | Step::Pass => {}
+            }
+        }
+    }
+
+    /// Steps one event, and makes the pass that is due after it.
+    fn step(&mut self, observers: &mut [&mut dyn Observer]) -> Result<Step, SimError> {
+        let mut instant = match self.instant.take() {
+            Some(instant) => instant,
+            None => {
+                let Some(now) = self.next_instant() else { return Ok(Step::Over) };
+                self.sim.advance(now, observers)?;
+                self.sim.succeed(observers)?;
+                self.sim.begin(now, observers)?
+            }
+        };
+        let stepped = self.sim.event(&mut instant, &mut self.jobs, observers)?;
+        let (Stepped::Event { pass } | Stepped::Over { pass }) = stepped;
+        if pass {
+            self.sim.pass(observers)?;
+        }
+        match stepped {
+            Stepped::Event { .. } => self.instant = Some(instant),
+            Stepped::Over { .. } => self.end_of_instant(instant.arrived(), observers)?,
+        }
+        Ok(if pass { Step::Pass } else { Step::Event })
     }
 
     /// Makes another pass at this time.
@@ -122,6 +202,20 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
 
     /// The time of the next event; `None` if the run is over.
     fn next_instant(&mut self) -> Option<f64> {
+        let (now, alone) = self.upcoming();
+        if alone {
+            self.idle_wakes += 1;
+            if self.sim.waiting.is_empty() || self.idle_wakes > IDLE_WAKES_MAX {
+                return None;
+            }
+        } else {
+            self.idle_wakes = 0;
+        }
+        now
+    }
+
+    /// The time of the next event, and whether it is a wake-up without any other future event.
+    fn upcoming(&mut self) -> (Option<f64>, bool) {
         let sim = &self.sim;
         let arrivals = [self.jobs.peek().map(|job| job.submit), sim.followers.peek().map(|due| due.time)];
         let arrival = arrivals.into_iter().flatten().min_by(f64::total_cmp);
@@ -130,16 +224,8 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         // Before the first job all nodes count, after the last none does.
         let jobs_left = arrival.is_some() || end.is_some() || !sim.waiting.is_empty();
         let change = sim.next_change().filter(|_| jobs_left).map(|time| time.max(sim.now));
-        let now = [arrival, end, wake, change].into_iter().flatten().min_by(f64::total_cmp)?;
-        if arrival.is_none() && end.is_none() && change.is_none() {
-            self.idle_wakes += 1;
-            if sim.waiting.is_empty() || self.idle_wakes > IDLE_WAKES_MAX {
-                return None;
-            }
-        } else {
-            self.idle_wakes = 0;
-        }
-        Some(now)
+        let now = [arrival, end, wake, change].into_iter().flatten().min_by(f64::total_cmp);
+        (now, now.is_some() && arrival.is_none() && end.is_none() && change.is_none())
     }
 
     fn end_of_instant(&mut self, arrived: bool, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {

@@ -3,10 +3,11 @@
 //! This module does not know the engine.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use fluxgate_formats::{JobId, TotalF64};
+use serde::{Deserialize, Serialize};
 
 use crate::follow::Following;
 use crate::hash::Spread;
@@ -49,6 +50,11 @@ impl Waiting {
         Some((number, job))
     }
 
+    pub(super) fn get(&self, id: JobId) -> Option<&Job> {
+        let number = self.numbers.get(&id)?;
+        self.window.get((number - self.first) as usize)?.as_ref()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.numbers.len()
     }
@@ -64,7 +70,7 @@ impl Waiting {
 }
 
 /// A job that is submitted at this time, in seconds.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Due {
     pub(super) time: f64,
     pub(super) job: Job,
@@ -99,6 +105,15 @@ impl Ord for Due {
     }
 }
 
+/// The state of [`Followers`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct FollowersState {
+    open: Vec<(usize, f64)>,
+    /// Jobs that others follow and that have not ended.
+    running: BTreeSet<JobId>,
+    due: Vec<Due>,
+}
+
 /// Jobs that are not submitted at the time of the log.
 #[derive(Debug)]
 pub(super) struct Followers {
@@ -119,6 +134,28 @@ impl Followers {
         }
         let open = following.groups.iter().map(|group| (group.after.len(), f64::NEG_INFINITY)).collect();
         Followers { open, by_job, following, due: BinaryHeap::new() }
+    }
+
+    /// What is not said by the groups.
+    pub(super) fn state(&self) -> FollowersState {
+        let mut due: Vec<Due> = self.due.iter().map(|Reverse(due)| *due).collect();
+        due.sort_unstable();
+        FollowersState { open: self.open.clone(), running: self.by_job.keys().copied().collect(), due }
+    }
+
+    /// The same followers with this state; `None` if it is of other ones.
+    pub(super) fn restored(mut self, state: FollowersState) -> Option<Self> {
+        let known = state.running.iter().all(|id| self.by_job.contains_key(id));
+        if !known || state.open.len() != self.open.len() {
+            return None;
+        }
+        self.by_job.retain(|id, _| state.running.contains(id));
+        self.open = state.open;
+        self.due = state.due.into_iter().map(Reverse).collect();
+        // Each group waits for as many jobs as have not ended.
+        let mut left = vec![0; self.open.len()];
+        self.by_job.values().flatten().for_each(|place| left[*place] += 1);
+        self.open.iter().map(|(count, _)| *count).eq(left).then_some(self)
     }
 
     /// A job is over: it ended for good, or was denied.

@@ -9,12 +9,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// What is added to a first prediction each time the job outlives the one before, in seconds.
 pub const OFFSETS: [f64; 11] =
     [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18_000.0, 36_000.0, 72_000.0, 180_000.0, 360_000.0];
 
 /// Run times of each user's last jobs.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Predictor {
     /// The last two, in seconds, the last one second.
     last: BTreeMap<u32, (Option<f64>, f64)>,

@@ -15,9 +15,10 @@ use std::collections::BTreeMap;
 
 use fluxgate_engine::{
     Abilities, JobColumns, JobEvent, JobEventKind, JobView, Machine, Pass, Policy, PolicyCost, PolicyError,
-    Refusal,
+    Refusal, SavedState,
 };
 use fluxgate_formats::{JobId, TotalF64};
+use serde::{Deserialize, Serialize};
 
 use super::{Backfill, Rules, Shadow};
 
@@ -59,6 +60,21 @@ struct Gap {
     shadow: f64,
     /// Cores that are free beside it then.
     extra: u64,
+}
+
+/// The origin of its states.
+const KEPT_FROM: &str = "picking";
+
+/// Its state between two passes. Times are the bits of seconds, since a job without a limit has an infinite end.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    head: Option<(JobId, u64, u64)>,
+    running: Vec<(JobId, u64, u64)>,
+    policy: Option<SavedState>,
+}
+
+fn refused(during: &'static str, message: String) -> PolicyError {
+    PolicyError::Refused { during, message }
 }
 
 /// A waiting job of a pass.
@@ -220,7 +236,7 @@ impl Policy for Picking {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { scheduling: true, observing: true, ..Abilities::default() }
+        Abilities { scheduling: true, observing: true, state: true, ..Abilities::default() }
     }
 
     fn reads_nodes(&self) -> bool {
@@ -246,6 +262,31 @@ impl Policy for Picking {
     fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
         let result = self.pass(&mut pass);
         (pass, result)
+    }
+
+    fn save(&mut self) -> Result<SavedState, PolicyError> {
+        let mut inner = self.inner.as_mut().filter(|inner| inner.abilities().state);
+        let policy = inner.as_mut().map(|inner| inner.save()).transpose()?;
+        let head = self.head.map(|(id, gap)| (id, gap.shadow.to_bits(), gap.extra));
+        let running = self.running.iter().map(|(id, (end, cores))| (*id, end.to_bits(), *cores)).collect();
+        let data = serde_json::to_vec(&Kept { head, running, policy });
+        let data = data.map_err(|error| refused("state.save", error.to_string()))?;
+        Ok(SavedState { from: KEPT_FROM.to_owned(), version: 1, data })
+    }
+
+    fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
+        if (state.from.as_str(), state.version) != (KEPT_FROM, 1) {
+            return Err(refused("state.restore", format!("a state of {}", state.from)));
+        }
+        let kept: Kept = serde_json::from_slice(&state.data)
+            .map_err(|error| refused("state.restore", error.to_string()))?;
+        self.head = kept.head.map(|(id, shadow, extra)| (id, Gap { shadow: f64::from_bits(shadow), extra }));
+        let running = kept.running.into_iter().map(|(id, end, cores)| (id, (f64::from_bits(end), cores)));
+        self.running = running.collect();
+        match (&mut self.inner, kept.policy) {
+            (Some(inner), Some(policy)) if inner.abilities().state => inner.restore(&policy),
+            _ => Ok(()),
+        }
     }
 
     fn cost(&self) -> PolicyCost {

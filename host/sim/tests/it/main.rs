@@ -4,6 +4,7 @@ mod agreement;
 mod flow;
 mod follow;
 mod forecasts;
+mod keeping;
 mod logs;
 mod misbehaviour;
 mod native;

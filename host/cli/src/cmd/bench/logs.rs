@@ -3,14 +3,12 @@
 //! Must never know what a log is for.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use sha2::{Digest, Sha256};
 
 use super::args::Logs;
+use crate::files::sha256;
 
 /// Files that are larger are no logs.
 const FILE_BYTES_MAX: u64 = 1 << 30;
@@ -50,19 +48,6 @@ fn files(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// The SHA-256 of a file in hexadecimal digits.
-fn hash(path: &Path) -> io::Result<String> {
-    let (mut hasher, mut file) = (Sha256::new(), File::open(path)?);
-    let mut part = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut part)? {
-            0 => break,
-            read => hasher.update(&part[..read]),
-        }
-    }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 /// The files with these hashes, by hash.
 pub(super) fn find(logs: &Logs, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, PathBuf>> {
     let (mut all, mut found) = (Vec::new(), BTreeMap::new());
@@ -74,7 +59,7 @@ pub(super) fn find(logs: &Logs, wanted: &BTreeSet<&str>) -> Result<BTreeMap<Stri
             break;
         }
         // A file that cannot be read is not the one.
-        let Ok(hash) = hash(&path) else { continue };
+        let Ok(hash) = sha256(&path) else { continue };
         if wanted.contains(hash.as_str()) {
             found.entry(hash).or_insert(path);
         }

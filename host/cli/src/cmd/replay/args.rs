@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use fluxgate_sim::flow::Ask;
+use fluxgate_sim::keeping::Every;
 use fluxgate_sim::metrics::NodeWatts;
 use fluxgate_sim::outages::OnFailure;
 use fluxgate_sim::parts::Sequence;
@@ -15,7 +16,7 @@ use fluxgate_sim::workload::Options;
 use crate::cmd::workload::args::Selection;
 
 /// `fluxgate replay`.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct Replay {
     /// Log in Standard Workload Format, or another that --format names; plain or gzip.
     #[arg(value_name = "LOG", required_unless_present_any = ["diff", "definitions", "journal"])]
@@ -148,7 +149,8 @@ pub(crate) struct Replay {
     pub(crate) schedule: Option<PathBuf>,
     /// Write the files of Batsim into this folder: jobs.csv with a line for each job, and schedule.json with its figures. With several
     /// policies or parts, two files each: jobs.easy.csv, schedule.easy.json.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "diff", "definitions", "dump", "outages"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["journal", "diff", "definitions", "dump", "outages",
+        "resume"])]
     pub(crate) batsim: Option<PathBuf>,
     /// Write the metrics as CSV, one row for each policy. - is standard output.
     #[arg(long, value_name = "FILE")]
@@ -166,12 +168,24 @@ pub(crate) struct Replay {
     pub(crate) until_pass: Option<u64>,
     /// Write what happens, as it happens, as JSON lines to a file or a FIFO: submissions, starts, ends, refusals, and passes with the
     /// length of the queue. With several policies or parts, one file each. - is standard output. See docs/replay.md.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "dump"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "dump", "resume"])]
     pub(crate) hook: Option<PathBuf>,
     /// Let a client drive the run: it connects to this socket, is told the same lines, and says at each instant how far the run
     /// goes on: next, until TIME, end or stop. The schedule is that of any other run. See docs/replay.md.
-    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["journal", "diff", "definitions", "dump"])]
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["journal", "diff", "definitions", "dump", "resume"])]
     pub(crate) serve: Option<PathBuf>,
+    /// Write a checkpoint of each run now and then, from which --resume goes on: each time when the log is so much further, such
+    /// as 86400, 12h or 7d, or when so many more jobs were submitted, such as 10000jobs.
+    #[arg(long, value_name = "SECONDS|JOBS", requires = "checkpoint_to",
+        conflicts_with_all = ["journal", "diff", "definitions", "forecast", "dump"])]
+    pub(crate) checkpoint_every: Option<Every>,
+    /// With --checkpoint-every: the folder of the checkpoints, POLICY.7200s.checkpoint and so on.
+    #[arg(long, value_name = "DIR", requires = "checkpoint_every")]
+    pub(crate) checkpoint_to: Option<PathBuf>,
+    /// Go on from a checkpoint of this log with these options, to the end that the run without interruption has. With --policy, it
+    /// goes on under other policies, each in a run of its own; without, under those of the checkpoint. See docs/replay.md.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "forecast", "dump"])]
+    pub(crate) resume: Option<PathBuf>,
     /// Do not have the schedule checked by the independent sweep.
     #[arg(long)]
     pub(crate) no_check: bool,

@@ -2,7 +2,7 @@
 //!
 //! Must never know jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 use fluxgate_engine::{BUILTIN, Policy};
@@ -23,6 +23,12 @@ use crate::values::{named, settings};
 pub(super) struct Asked {
     /// Name in tables and file names.
     pub(super) label: String,
+    /// The default policy as it was named.
+    pub(super) policy: String,
+    /// Settings of it from --config.
+    pub(super) config: Vec<String>,
+    /// The policies of single queues as they were named.
+    pub(super) queue_policies: Vec<String>,
     /// Makes their instances.
     pub(super) recipes: Recipes,
 }
@@ -47,6 +53,18 @@ impl Recipe {
     /// The same under other rules of the pass.
     pub(super) fn under(self, rules: Rules) -> Recipe {
         Recipe { rules, ..self }
+    }
+
+    /// A text that only the same component with the same settings has.
+    fn identity(&self) -> String {
+        match &self.component {
+            Some((compiled, config)) => {
+                let settings: Vec<String> =
+                    config.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                format!("{} {}", compiled.digest(), settings.join(" ")).trim_end().to_owned()
+            }
+            None => BUILTIN.to_owned(),
+        }
     }
 
     /// A new instance; `None` is the built-in one.
@@ -74,6 +92,12 @@ impl Recipes {
         Ok(Deciders { default: self.default.make()?, queues: self.of_queues()?, ..Deciders::default() })
     }
 
+    /// What decides, as [`fluxgate_sim::checkpoint::Identity::deciders`] tells it.
+    pub(super) fn identity(&self) -> BTreeMap<String, String> {
+        let own = self.queues.iter().map(|(queue, recipe)| (queue.clone(), recipe.identity()));
+        own.chain([(String::new(), self.default.identity())]).collect()
+    }
+
     /// New instances of the policies of queues.
     fn of_queues(&self) -> Result<Vec<(String, Box<dyn Policy>)>> {
         let make = |(queue, recipe): &(String, Recipe)| {
@@ -92,6 +116,7 @@ pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked
     for asked in if args.policy.is_empty() { &usual[..] } else { &args.policy } {
         let (policy, own) = named(asked);
         let mut mine = settings(&own)?;
+        let mut config = Vec::new();
         if policy != BUILTIN {
             let known = source.compile(policy)?;
             for (setting, taken) in wanted.iter().zip(&mut taken) {
@@ -99,6 +124,7 @@ pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked
                     *taken = true;
                     if !mine.iter().any(|own| own.0 == setting.0) {
                         mine.push(setting.clone());
+                        config.push(format!("{}={}", setting.0, setting.1));
                     }
                 }
             }
@@ -111,7 +137,13 @@ pub(super) fn policies(args: &Replay, source: &PolicySource) -> Result<Vec<Asked
         let queues = recipes.of_queues()?;
         let own: String =
             queues.iter().map(|(queue, policy)| format!("+{queue}={}", policy.name())).collect();
-        all.push(Asked { label: label + &own, recipes });
+        all.push(Asked {
+            label: label + &own,
+            policy: asked.clone(),
+            config,
+            queue_policies: args.queue_policy.clone(),
+            recipes,
+        });
     }
     match wanted.iter().zip(&taken).find(|(_, taken)| !**taken) {
         Some(((key, _), _)) => Err(usage(format!("--config {key}: none of the policies has this setting"))),

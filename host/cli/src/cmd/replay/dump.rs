@@ -7,6 +7,7 @@ use anyhow::{Context, Result, anyhow};
 use fluxgate_engine::PassTrace;
 use fluxgate_formats::JobId;
 use fluxgate_sim::driver::Surroundings;
+use fluxgate_sim::keeping::Keeping;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
 use fluxgate_sim::passes::{self, Instants, PassesAt, Shown};
@@ -61,9 +62,9 @@ impl World<'_> {
     /// One run, which an observer may end.
     fn run(&self, asked: &Asked, observer: &mut dyn Observer) -> Result<()> {
         let (config, deciders) = (bounds::config(self.args)?, asked.recipes.make()?);
-        let part = self.input.parts()[0];
+        let (part, whole) = (self.input.parts()[0], (false, Keeping::default()));
         let ran =
-            self.input.run(part, (self.machine, self.surroundings), config, deciders, &mut [observer], false);
+            self.input.run(part, (self.machine, self.surroundings), config, deciders, &mut [observer], whole);
         match ran {
             Err(error) if ended(&error) => Ok(()),
             ran => ran.map(drop).with_context(|| format!("replay with {}", asked.label)),

@@ -12,6 +12,7 @@ use fluxgate_formats::JobId;
 use fluxgate_sim::driver::{Deciders, Outcome, Surroundings};
 use fluxgate_sim::follow::Following;
 use fluxgate_sim::followed::Followed;
+use fluxgate_sim::keeping::Keeping;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::observe::Observer;
 use fluxgate_sim::parts::{self, Part};
@@ -197,7 +198,7 @@ impl Input {
         queues.names(&self.survey.header)
     }
 
-    /// One run of a part, and the judge's report with `judged`.
+    /// One run of a part, and the judge's report with `judged`. It may go on from a checkpoint, and write some.
     pub(super) fn run(
         &self,
         part: Option<usize>,
@@ -205,19 +206,21 @@ impl Input {
         config: fluxgate_engine::Config,
         deciders: Deciders,
         observers: &mut [&mut dyn Observer],
-        judged: bool,
+        (judged, keeping): (bool, Keeping),
     ) -> Result<(Outcome, Option<Report>)> {
         let surroundings =
             &Surroundings { following: Arc::clone(self.following(part)), ..surroundings.clone() };
         match self.jobs_of(part) {
             Some(jobs) => {
                 let jobs = jobs.iter().copied();
-                Ok(replay::run(jobs, surroundings, machine, config, deciders, observers, judged)?)
+                let deciding = (config, deciders);
+                Ok(replay::run_keeping(jobs, surroundings, machine, deciding, observers, judged, keeping)?)
             }
             None => {
                 let mut jobs = self.recipe.open()?;
-                let told = jobs.by_ref();
-                let ran = replay::run(told, surroundings, machine, config, deciders, observers, judged)?;
+                let (told, deciding) = (jobs.by_ref(), (config, deciders));
+                let ran =
+                    replay::run_keeping(told, surroundings, machine, deciding, observers, judged, keeping)?;
                 // The stream ends early if the file has changed since.
                 jobs.finish()?;
                 Ok(ran)

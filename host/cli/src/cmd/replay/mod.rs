@@ -16,6 +16,7 @@ mod following;
 mod forecasts;
 mod input;
 mod journal;
+mod keeping;
 mod listed;
 mod lockstep;
 mod output;
@@ -72,6 +73,15 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
             args.jobs[twice]
         )));
     }
+    let named = !args.policy.is_empty();
+    let with_policies;
+    let args = match keeping::resumed(args)? {
+        Some(resumed) => {
+            with_policies = resumed;
+            &with_policies
+        }
+        None => args,
+    };
     bounds::config(args)?;
     dump::check(args)?;
     let asked = deciders::policies(args, &PolicySource::open(args.policies.as_deref())?)?;
@@ -136,15 +146,17 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         let world = dump::World { args, input: &input, machine: &machine, surroundings: &surroundings };
         return dump::run(kind, &asked, &world);
     }
+    let checkpoints = keeping::Checkpoints::of(args, log, named)?;
+    checkpoints.check(&asked, &input)?;
     let runs = match &args.serve {
-        None => run::side_by_side(args, &asked, &input, &machine, &surroundings)?,
+        None => run::side_by_side(args, &asked, &input, &machine, &surroundings, &checkpoints)?,
         Some(path) => {
             let socket = lockstep::Socket::bind(path)?;
             if !args.quiet {
                 let _ = writeln!(io::stderr(), "{}: the run waits for its client", path.display());
             }
             let mut client = socket.accept()?;
-            match run::driven(args, &asked, &input, &machine, &surroundings, &mut client) {
+            match run::driven(args, &asked, &input, &machine, &surroundings, &checkpoints, &mut client) {
                 Err(_) if client.stopped() => return Ok(()),
                 ran => ran?,
             }

@@ -27,6 +27,7 @@ use super::args::Replay;
 use super::deciders::Asked;
 use super::events::Lines;
 use super::input::Input;
+use super::keeping::Checkpoints;
 use super::lockstep::Client;
 use super::{bounds, fair};
 
@@ -128,12 +129,13 @@ pub(super) fn driven(
     input: &Input,
     machine: &Machine,
     surroundings: &Surroundings,
+    checkpoints: &Checkpoints,
     client: &mut Client,
 ) -> Result<Vec<Run>> {
     let asked = asked.first().context("no policy to replay with")?;
     let part = input.parts()[0];
     let task = Task { asked, part, counted: input.counted(args, part)? };
-    let world = (input, machine, surroundings);
+    let world = (input, machine, surroundings, checkpoints);
     Ok(vec![one(args, task, false, world, &MultiProgress::new(), Some(client))?])
 }
 
@@ -144,10 +146,14 @@ pub(super) fn side_by_side(
     input: &Input,
     machine: &Machine,
     surroundings: &Surroundings,
+    checkpoints: &Checkpoints,
 ) -> Result<Vec<Run>> {
     let mut tasks = Vec::new();
     for asked in asked {
         for part in input.parts() {
+            if !checkpoints.is_of(input.part_name(part)) {
+                continue;
+            }
             tasks.push(Task { asked, part, counted: input.counted(args, part)? });
         }
     }
@@ -167,7 +173,8 @@ pub(super) fn side_by_side(
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((number, task)) = left.lock().ok().and_then(|mut left| left.pop()) {
-                    let result = one(args, task, several, (input, machine, surroundings), &bars, None);
+                    let world = (input, machine, surroundings, checkpoints);
+                    let result = one(args, task, several, world, &bars, None);
                     if let Ok(mut done) = done.lock() {
                         done[number] = Some(result);
                     }
@@ -193,13 +200,14 @@ fn one(
     args: &Replay,
     Task { asked, part, counted }: Task<'_>,
     several: bool,
-    (input, machine, surroundings): (&Input, &Machine, &Surroundings),
+    (input, machine, surroundings, checkpoints): (&Input, &Machine, &Surroundings, &Checkpoints),
     bars: &MultiProgress,
     client: Option<&mut Client>,
 ) -> Result<Run> {
-    let Asked { label: name, recipes } = asked;
+    let Asked { label: name, recipes, .. } = asked;
     let (name, part_name) = (name.clone(), input.part_name(part).to_owned());
     let label = label(&name, &part_name);
+    let keeping = checkpoints.of_run(asked, &part_name)?;
     let mut figures = Metrics::new(machine.total_cores()).counting_from(counted);
     let mut record = args.report.as_ref().map(|_| Record::with_places(&machine.cores));
     let mut shown = Bar(bars.add(bar(args, &label, input.count(part))));
@@ -260,7 +268,7 @@ fn one(
     let begin = Instant::now();
     let (config, deciders) = (bounds::config(args)?, recipes.make()?);
     let (outcome, judged) = input
-        .run(part, (machine, surroundings), config, deciders, &mut observers, !args.no_check)
+        .run(part, (machine, surroundings), config, deciders, &mut observers, (!args.no_check, keeping))
         .with_context(|| format!("replay with {label}"))?;
     let seconds = begin.elapsed().as_secs_f64();
     drop(observers);
