@@ -24,8 +24,8 @@ pub(crate) struct Annotations(Option<Box<Sent>>);
 struct Sent {
     state: Option<State>,
     /// Flattened annotations (`sched.NAME`, `user.NAME`) that do not follow from the state. Null stands for one that would
-    /// follow and was removed. Few jobs have any.
-    other: Option<Box<BTreeMap<String, Value>>>,
+    /// follow and was removed.
+    other: BTreeMap<String, Value>,
 }
 
 /// The annotation of this key that follows from a state.
@@ -44,7 +44,7 @@ impl Sent {
     }
 
     fn get(&self, key: &str) -> Option<Value> {
-        match self.other.as_ref().and_then(|other| other.get(key)) {
+        match self.other.get(key) {
             Some(value) => Some(value.clone()).filter(|value| !value.is_null()),
             None => self.following(key),
         }
@@ -52,10 +52,10 @@ impl Sent {
 
     fn set(&mut self, key: &str, value: Option<Value>) {
         let following = self.following(key);
-        if value != following {
-            self.other.get_or_insert_default().insert(key.to_owned(), value.unwrap_or_default());
-        } else if let Some(other) = &mut self.other {
-            other.remove(key);
+        if value == following {
+            self.other.remove(key);
+        } else {
+            self.other.insert(key.to_owned(), value.unwrap_or_default());
         }
     }
 }
@@ -90,9 +90,7 @@ impl Annotations {
         let sent = self.0.get_or_insert_default();
         let keys = [REASON, SELECTION, ESTIMATE];
         let before = keys.map(|key| sent.get(key));
-        if let Some(other) = &mut sent.other {
-            other.retain(|key, _| !keys.contains(&key.as_str()));
-        }
+        keys.iter().for_each(|key| drop(sent.other.remove(*key)));
         sent.state = Some(state);
         let changes = keys.into_iter().zip(before).filter_map(|(key, before)| {
             let now = sent.following(key);
@@ -104,7 +102,7 @@ impl Annotations {
     /// All annotations, by key.
     pub(crate) fn all(&self) -> BTreeMap<String, Value> {
         let Some(sent) = &self.0 else { return BTreeMap::new() };
-        let mut all = sent.other.as_deref().cloned().unwrap_or_default();
+        let mut all = sent.other.clone();
         for key in [REASON, SELECTION, ESTIMATE] {
             if let Some(value) = sent.get(key) {
                 all.insert(key.to_owned(), value);
@@ -124,7 +122,7 @@ impl Annotations {
         if state.is_none() && all.is_empty() {
             return Annotations(None);
         }
-        let mut sent = Sent { state, other: None };
+        let mut sent = Sent { state, other: BTreeMap::new() };
         for key in all.keys().map(String::as_str).chain([REASON, SELECTION, ESTIMATE]) {
             sent.set(key, all.get(key).cloned());
         }
