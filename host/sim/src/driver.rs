@@ -209,7 +209,12 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         for (queue, policy) in policies.queues {
             self.decide_queue(&queue, policy, observers)?;
         }
-        self.finish_swaps(observers)
+        self.finish_swaps(observers)?;
+        // The policies at the beginning took over from none of the run.
+        self.takeovers.clear();
+        self.successors = policies.successors;
+        self.successors.reverse();
+        Ok(())
     }
 
     /// Begins to give a queue a policy of its own.
@@ -226,11 +231,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
 
     fn finish_swaps(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let actions = self.engine.finish_swaps(self.now);
-        self.carry_out(actions, observers)?;
-        self.takeovers.clear();
-        self.successors = policies.successors;
-        self.successors.reverse();
-        Ok(())
+        self.carry_out(actions, observers)
     }
 
     /// Has the policies take over whose time has come.
@@ -238,8 +239,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         while let Some((_, policy)) = self.successors.pop_if(|(time, _)| *time <= self.now) {
             let actions = self.engine.swap(policy).map_err(|error| SimError::Swap(error.to_string()))?;
             self.carry_out(actions, observers)?;
-            let actions = self.engine.finish_swaps(self.now);
-            self.carry_out(actions, observers)?;
+            self.finish_swaps(observers)?;
         }
         Ok(())
     }
