@@ -23,7 +23,7 @@ use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_tests::drive::{WAITING_FROM, alloc, diverse, drive, empty, full, job};
 use fluxgate_tests::fixture::policies;
 
-const ROUNDS: u64 = 2000;
+const ROUNDS: u64 = 1000;
 const WINDOWS: u32 = 1000;
 /// After the end of every job of this bench, seconds.
 const FAR: f64 = 1e9;
@@ -116,7 +116,7 @@ fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
     }
     let waiting = if half { |round| diverse(round, 2e6) } else { |round| diverse(round, 600.0) };
     // It ends before the reservation of the first job.
-    Scene { engine, running, waiting, next: |_| job(1, 100_000.0), rounds: ROUNDS / 2 }
+    Scene { engine, running, waiting, next: |_| job(1, 100_000.0), rounds: ROUNDS }
 }
 
 /// A window that begins or ends now has its pass.
