@@ -88,6 +88,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("config reload", Says("config reload --file {config}")),
     ("config migrate", Says("config migrate --args queue-policy=easy")),
     ("replay", Says("replay {log} --policy fcfs --quiet")),
+    ("sweep", In("experiments")),
     ("bench list", Says("bench list")),
     ("bench run", In("bench")),
     ("bench table", Not("another form of results that are JSON")),
