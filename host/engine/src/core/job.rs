@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_graph::{Placement, Request};
 use serde_json::Value;
 
@@ -30,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) placement: Option<Placement>,
     /// The window that its jobspec names.
     pub(crate) reservation: Option<Arc<str>>,
+    /// Its attributes, if they are kept and any is known.
+    pub(crate) attributes: Option<Arc<JobAttributes>>,
     /// Its key on each side of its queue, with the generation of the order for which the key was made. A key of an
     /// older generation is invalid, so no job is touched when an order is retired.
     pub(super) places: [Option<(u32, OrderKey)>; 2],
@@ -59,6 +62,7 @@ pub(crate) struct NewJob {
     pub(crate) request: Arc<Request>,
     pub(crate) placement: Option<Placement>,
     pub(crate) reservation: Option<Arc<str>>,
+    pub(crate) attributes: Option<Arc<JobAttributes>>,
 }
 
 impl NewJob {
@@ -75,6 +79,7 @@ impl NewJob {
             request: self.request,
             placement: self.placement,
             reservation: self.reservation,
+            attributes: self.attributes,
             places: [None; 2],
             offered: 0,
             decided: 0,
@@ -115,6 +120,7 @@ impl Job {
             request: Arc::clone(&self.request),
             placement: self.placement,
             reservation: self.reservation.clone(),
+            attributes: self.attributes.clone(),
         }
     }
 }
