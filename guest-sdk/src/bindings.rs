@@ -75,6 +75,11 @@ pub mod flowing {
     });
 }
 
+/// The same for attributes of jobs.
+pub mod known {
+    wit_bindgen::generate!({ path: "wit", world: "with-attributes", generate_all });
+}
+
 /// The same for resources beside nodes, cores and gpus.
 pub mod pools {
     wit_bindgen::generate!({ path: "wit", world: "with-resources", generate_all });
@@ -84,6 +89,7 @@ pub use base::fluxgate::policy::types as wit;
 pub(crate) use base::fluxgate::policy::{log as host_log, machine as host_machine, pass as host};
 pub(crate) use flowing::fluxgate::policy::flow as host_flow;
 pub(crate) use grouped::fluxgate::policy::groups as host_groups;
+pub(crate) use known::fluxgate::policy::attributes as host_attributes;
 pub(crate) use many::fluxgate::policy::many as host_many;
 pub(crate) use pools::fluxgate::policy::resources as host_resources;
 pub use ranking::exports::fluxgate::policy::ranking as wit_ranking;

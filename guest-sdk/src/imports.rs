@@ -12,6 +12,21 @@ use crate::pass::{Candidate, Pass, Refusal};
 /// The WIT's value for "no candidate left".
 const NO_CANDIDATE: u32 = u32::MAX;
 
+/// Attributes of jobs.
+pub(crate) mod attributes {
+    use crate::bindings::host_attributes;
+    use crate::pass::Candidate;
+
+    pub(crate) fn text(name: &str, candidates: &[Candidate]) -> Vec<Option<String>> {
+        let numbers: Vec<u32> = candidates.iter().map(|candidate| candidate.raw()).collect();
+        host_attributes::text(name, &numbers)
+    }
+    pub(crate) fn numbers(name: &str, candidates: &[Candidate]) -> Vec<f64> {
+        let numbers: Vec<u32> = candidates.iter().map(|candidate| candidate.raw()).collect();
+        host_attributes::numbers(name, &numbers)
+    }
+}
+
 /// Flow to nodes.
 pub(crate) mod flow {
     use super::refusal;

@@ -58,6 +58,7 @@
 #[cfg(target_arch = "wasm32")]
 #[doc(hidden)]
 pub mod abi;
+pub mod attributes;
 pub mod backfill;
 #[cfg(not(target_arch = "wasm32"))]
 pub mod bench;

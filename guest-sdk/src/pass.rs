@@ -2,6 +2,7 @@
 //!
 //! This module does not know the implementation. It mirrors the WIT interface `pass` function by function.
 
+use crate::attributes::Attributes;
 use crate::flow::Flow;
 use crate::groups::Groups;
 use crate::job::{Job, Totals};
@@ -158,6 +159,10 @@ pub trait Pass {
     /// For implementations of this trait outside of a component: the implementation of the functions of
     /// [`crate::flow`], if the machine has flow. A policy uses those functions.
     fn flow(&mut self) -> Option<&mut dyn Flow> {
+        None
+    }
+    /// The same for the functions of [`crate::attributes`].
+    fn attributes(&mut self) -> Option<&mut dyn Attributes> {
         None
     }
     /// The same for the functions of [`crate::groups`].

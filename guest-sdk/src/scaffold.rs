@@ -20,12 +20,13 @@ macro_rules! sdk {
 }
 
 /// This package, complete.
-const SDK: [(&str, &str); 38] = sdk![
+const SDK: [(&str, &str); 40] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
     "rustfmt.toml",
     "src/abi.rs",
+    "src/attributes.rs",
     "src/backfill.rs",
     "src/bench/capacity.rs",
     "src/bench/job.rs",
@@ -53,6 +54,7 @@ const SDK: [(&str, &str); 38] = sdk![
     "template/fluxgate-policy.toml",
     "template/gitignore",
     "template/lib.rs",
+    "wit/attributes.wit",
     "wit/flow.wit",
     "wit/groups.wit",
     "wit/many.wit",

@@ -142,6 +142,8 @@ IMPORT("flow", "earliest-after") double abi_earliest_after(uint32_t, double);
 IMPORT("flow", "reserve-after") void abi_reserve_after(uint32_t, double, void *);
 IMPORT("resources", "kinds") void abi_resource_kinds(void *);
 IMPORT("resources", "asked") void abi_resources_asked(const uint32_t *, size_t, void *);
+IMPORT("attributes", "text") void abi_attribute_texts(const char *, size_t, const uint32_t *, size_t, void *);
+IMPORT("attributes", "numbers") void abi_attribute_numbers(const char *, size_t, const uint32_t *, size_t, void *);
 
 _Static_assert(sizeof(fg_row) == 56 && sizeof(fg_kind) == 32 && sizeof(fg_span) == 24, "the layout of the ABI");
 _Static_assert(sizeof(fg_quantity) == 24 && sizeof(fg_node) == 36, "the layout of the ABI");
@@ -294,6 +296,26 @@ size_t fg_resources_asked(const uint32_t *candidates, size_t count, uint64_t **a
     abi_resources_asked(candidates, count, &answer);
     *amounts = answer.at;
     return answer.length;
+}
+
+size_t fg_attribute_texts(fg_text name, const uint32_t *candidates, size_t count, fg_maybe_text **texts) {
+    list answer;
+    abi_attribute_texts(name.at, name.length, candidates, count, &answer);
+    *texts = answer.at;
+    return answer.length;
+}
+
+size_t fg_attribute_numbers(fg_text name, const uint32_t *candidates, size_t count, double **numbers) {
+    list answer;
+    abi_attribute_numbers(name.at, name.length, candidates, count, &answer);
+    *numbers = answer.at;
+    return answer.length;
+}
+
+void fg_free_texts(fg_maybe_text *texts, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (texts[i].known) fg_free((void *)texts[i].text.at);
+    fg_free(texts);
 }
 
 void fg_free_kinds(fg_kind *kinds, size_t count) {

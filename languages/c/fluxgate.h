@@ -114,6 +114,12 @@ typedef struct {
     uint64_t total, free;
 } fg_kind;
 
+/* A text, if it is known. */
+typedef struct {
+    bool known;
+    fg_text text;
+} fg_maybe_text;
+
 /* An amount of flow over a time. */
 typedef struct {
     double start, end;
@@ -193,6 +199,14 @@ size_t fg_resource_kinds(fg_kind **kinds);
 size_t fg_resources_asked(const uint32_t *candidates, size_t count, uint64_t **amounts);
 
 void fg_free_kinds(fg_kind *kinds, size_t count);
+
+/* attributes.wit: `memory`, `group`, `application` or `name` of each of these candidates; returns how many answers there are.
+ * Free texts with fg_free_texts. */
+size_t fg_attribute_texts(fg_text name, const uint32_t *candidates, size_t count, fg_maybe_text **texts);
+/* The same as numbers; not a number where it is unknown. */
+size_t fg_attribute_numbers(fg_text name, const uint32_t *candidates, size_t count, double **numbers);
+
+void fg_free_texts(fg_maybe_text *texts, size_t count);
 
 /* ---- Helpers ---- */
 

@@ -7,7 +7,8 @@ use wit_parser::{Resolve, WorldId};
 /// The contract, as in every released version.
 const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
 /// What was added since, each in a file of its own.
-const GAINED: [&str; 5] = [
+const GAINED: [&str; 6] = [
+    include_str!("../../wit/0.1.0/attributes.wit"),
     include_str!("../../wit/0.1.0/many.wit"),
     include_str!("../../wit/0.1.0/groups.wit"),
     include_str!("../../wit/0.1.0/flow.wit"),
@@ -28,7 +29,7 @@ const PREVIEW1: &str = "wasi_snapshot_preview1";
 const ABILITIES: [&str; 5] = ["ordering", "scheduling", "observing", "state", "ranking"];
 
 /// Interfaces that a policy may import beside those of every policy; likewise.
-const IMPORTS: [&str; 4] = ["many", "groups", "flow", "resources"];
+const IMPORTS: [&str; 5] = ["attributes", "many", "groups", "flow", "resources"];
 
 /// A module cannot become a policy.
 #[derive(Debug, thiserror::Error)]

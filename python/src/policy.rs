@@ -191,6 +191,10 @@ impl Policy for Placed {
         self.policy.reads_nodes()
     }
 
+    fn reads_attributes(&self) -> bool {
+        self.policy.reads_attributes()
+    }
+
     fn machine(&mut self, machine: Machine) {
         self.policy.machine(machine);
     }

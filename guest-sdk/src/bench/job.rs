@@ -1,5 +1,7 @@
 //! Description of a job for the bench.
 
+use std::collections::BTreeMap;
+
 use super::capacity::{self, KINDS_MAX, Need};
 use super::{Bench, Waiting};
 use crate::job::{Happened, Job};
@@ -12,6 +14,7 @@ pub struct JobBuilder<'a> {
     pub(super) job: Job,
     pub(super) real_duration: Option<f64>,
     pub(super) flows: [u64; KINDS_MAX],
+    pub(super) attributes: BTreeMap<String, String>,
 }
 
 impl<'a> JobBuilder<'a> {
@@ -44,6 +47,12 @@ impl<'a> JobBuilder<'a> {
     pub fn resource(mut self, name: &str, amount: u64) -> Self {
         let kind = self.bench.pools.iter().position(|pool| pool.name == name);
         self.flows[KINDS_MAX - 1 - kind.unwrap_or_else(|| panic!("no {name} on this bench"))] = amount;
+        self
+    }
+
+    /// It has this attribute, such as [`GROUP`](crate::attributes::GROUP); without, it is unknown.
+    pub fn attribute(mut self, name: &str, value: &str) -> Self {
+        self.attributes.insert(name.to_owned(), value.to_owned());
         self
     }
 
@@ -115,10 +124,10 @@ impl<'a> JobBuilder<'a> {
     }
 
     fn finish(self) -> (&'a mut Bench, Waiting) {
-        let JobBuilder { bench, job, real_duration, flows } = self;
+        let JobBuilder { bench, job, real_duration, flows, attributes } = self;
         let whole = job.nodes.saturating_mul(bench.cores_per_node());
         let need = Need { cores: job.cores.max(whole), gpus: job.gpus, flows };
         let real_duration = real_duration.unwrap_or(job.duration);
-        (bench, Waiting { job, need, real_duration, key: 0.0 })
+        (bench, Waiting { job, need, real_duration, key: 0.0, attributes })
     }
 }

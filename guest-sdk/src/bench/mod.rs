@@ -93,6 +93,8 @@ struct Waiting {
     /// Its actual run time, in seconds.
     real_duration: f64,
     key: f64,
+    /// Its attributes by name.
+    attributes: BTreeMap<String, String>,
 }
 
 /// A job that holds resources.
@@ -229,7 +231,8 @@ impl Bench {
             cores: 1,
             gpus: 0,
         };
-        JobBuilder { bench: self, job, real_duration: None, flows: Default::default() }
+        let (flows, attributes) = (Default::default(), BTreeMap::new());
+        JobBuilder { bench: self, job, real_duration: None, flows, attributes }
     }
 
     /// The time, seconds.

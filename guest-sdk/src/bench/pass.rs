@@ -4,6 +4,7 @@
 
 use super::capacity::{self, Need, Use};
 use super::{PLACEMENTS, QueuePass, Waiting};
+use crate::attributes::Attributes;
 use crate::flow::{Flow, Kind, Span};
 use crate::groups::{Groups, Wanted};
 use crate::job::{Job, JobId, Totals};
@@ -223,6 +224,9 @@ impl Pass for BenchPass<'_> {
         totals.free_nodes = free.cores / self.given.cores_per_node;
         Some(totals)
     }
+    fn attributes(&mut self) -> Option<&mut dyn Attributes> {
+        Some(self)
+    }
     fn flow(&mut self) -> Option<&mut dyn Flow> {
         Some(self)
     }
@@ -260,6 +264,20 @@ impl Groups for BenchPass<'_> {
             },
             fitting,
         )
+    }
+}
+
+impl Attributes for BenchPass<'_> {
+    fn text(&mut self, name: &str, candidates: &[Candidate]) -> Vec<Option<String>> {
+        let some = candidates.iter().take(JOBS_MAX as usize);
+        some.map(|candidate| self.at(*candidate).attributes.get(name).cloned()).collect()
+    }
+    fn numbers(&mut self, name: &str, candidates: &[Candidate]) -> Vec<f64> {
+        let number = |text: Option<String>| {
+            text.and_then(|text| text.parse().ok()).filter(|number: &f64| number.is_finite())
+        };
+        let texts = self.text(name, candidates).into_iter();
+        texts.map(|text| number(text).unwrap_or(f64::NAN)).collect()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::prelude::*;
-use crate::{flow, machine};
+use crate::{attributes, flow, machine};
 
 /// Records its events, and does in a pass what `script` says.
 #[derive(Default)]
@@ -185,6 +185,26 @@ fn candidates_must_have_been_offered() {
     bench.job(1).submit();
     run(&mut bench, |pass| {
         pass.fits(Candidate::from_raw(0));
+    });
+}
+
+#[test]
+fn res_15_attributes_are_told_where_they_are_known() {
+    let mut bench = Bench::new(8);
+    bench.job(1).attribute(attributes::GROUP, "7").attribute(attributes::MEMORY, "64e9").submit();
+    bench.job(2).attribute(attributes::NAME, "melt").submit();
+    run(&mut bench, |pass| {
+        // The scribe's order is the latest first.
+        let mut jobs = [pass.next().unwrap(), pass.next().unwrap()];
+        jobs.reverse();
+        let text = |pass: &mut dyn Pass, name: &str| attributes::text(pass, name, &jobs);
+        assert_eq!(text(pass, attributes::GROUP), [Some("7".to_owned()), None]);
+        assert_eq!(text(pass, attributes::NAME), [None, Some("melt".to_owned())]);
+        assert_eq!(text(pass, attributes::APPLICATION), [None, None]);
+        let numbers = attributes::numbers(pass, attributes::MEMORY, &jobs);
+        assert!(numbers[0] == 64e9 && numbers[1].is_nan());
+        let numbers = attributes::numbers(pass, attributes::NAME, &jobs);
+        assert!(numbers.iter().all(|number| number.is_nan()), "a text is no number");
     });
 }
 

@@ -109,6 +109,10 @@ impl Policy for Recorder {
         self.abilities
     }
 
+    fn reads_attributes(&self) -> bool {
+        lock(&self.policy).reads_attributes()
+    }
+
     fn machine(&mut self, machine: Machine) {
         lock(&self.policy).machine(machine);
     }

@@ -186,6 +186,7 @@ fn resumed(
                 policy.restore(state).map_err(failed)?;
             }
             let mut active = ActivePolicy::new(policy);
+            core.keeps_attributes |= active.policy.reads_attributes();
             (active.events, active.to_key) = (was.events.clone(), was.to_key.clone());
             if let Some(order) = &was.ranked {
                 let of = core.resources.inventory_version();

@@ -17,7 +17,8 @@ pub(crate) mod windows;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::JobAttributes;
+use fluxgate_formats::{JobId, Jobspec};
 use fluxgate_graph::{Placement, Resources};
 
 use crate::columns::{JobColumns, Machine, MachineTotals};
@@ -75,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) node_order: Option<Arc<[u32]>>,
     /// Traces of passes, if they are made.
     pub(crate) tracing: Option<Box<Tracing>>,
+    /// A policy reads attributes of jobs, so they are kept.
+    pub(crate) keeps_attributes: bool,
 }
 
 impl Core {
@@ -105,6 +108,7 @@ impl Core {
             standing: Standing::default(),
             node_order: None,
             tracing: None,
+            keeps_attributes: false,
         }
     }
 
@@ -114,6 +118,7 @@ impl Core {
         core.clear_reservations();
         core.node_order.clone_from(&self.node_order);
         core.windows.clone_from(&self.windows);
+        core.keeps_attributes = self.keeps_attributes;
         (core.running, core.instance_end) = (self.running.clone(), self.instance_end);
         for queue in &self.queues {
             if let Some(id) = core.queue_id(&queue.name) {
@@ -121,6 +126,12 @@ impl Core {
             }
         }
         core
+    }
+
+    /// The attributes of a job, if they are kept and any is known.
+    pub(crate) fn attributes_of(&self, jobspec: &Jobspec) -> Option<Arc<JobAttributes>> {
+        let known = self.keeps_attributes.then(|| JobAttributes::of(jobspec));
+        known.filter(|known| !known.is_empty()).map(Arc::new)
     }
 
     /// A waiting job in the form of [`Core::insert`], for a core made by [`Core::without_waiting`].

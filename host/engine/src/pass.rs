@@ -9,6 +9,7 @@
 //!
 //! This module must never know how a policy is executed.
 
+mod attributes;
 mod bounds_gate;
 mod candidates;
 mod finish;

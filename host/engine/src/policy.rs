@@ -58,6 +58,12 @@ pub trait Policy: Send {
         true
     }
 
+    /// True if it asks for [attributes](crate::Pass::attributes) of jobs. From the first such policy on the engine keeps them, of the
+    /// jobs that are submitted then. Constant over its life.
+    fn reads_attributes(&self) -> bool {
+        false
+    }
+
     /// The totals of the machine. Called before [`Policy::keys`] and [`Policy::observe`] whenever they changed; a
     /// policy may ignore them.
     fn machine(&mut self, _machine: Machine) {}

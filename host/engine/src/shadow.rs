@@ -141,6 +141,7 @@ impl Shadow {
     pub fn new(base: ShadowBase, candidate: Box<dyn Policy>, queue: Option<&str>) -> Shadow {
         let mut core = base.0;
         core.config = own(core.config.clone());
+        core.keeps_attributes |= candidate.reads_attributes();
         let mut shadow = Shadow {
             engine: Engine::over(core),
             tally: Tally::default(),

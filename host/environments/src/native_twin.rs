@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use fluxgate_engine as engine;
 use fluxgate_engine::{Abilities, JobEventKind, Machine, MachineTotals, PolicyCost, PolicyError, SavedState};
+use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_graph::{FlowSpan, NodeRow, Placement, ResourceKind};
 use fluxgate_guest as guest;
 use fluxgate_guest::machine::{Snapshot, set_snapshot};
@@ -68,6 +69,11 @@ impl<P: Exported + Send> engine::Policy for NativeTwin<P> {
 
     fn abilities(&self) -> Abilities {
         self.abilities
+    }
+
+    // A component tells by its imports; natively nothing does.
+    fn reads_attributes(&self) -> bool {
+        true
     }
 
     fn machine(&mut self, machine: Machine) {
@@ -329,6 +335,9 @@ impl guest::Pass for TwinPass {
     fn totals_here(&mut self) -> Option<guest::Totals> {
         Some(translate(self.now_totals()))
     }
+    fn attributes(&mut self) -> Option<&mut dyn guest::attributes::Attributes> {
+        Some(self)
+    }
     fn flow(&mut self) -> Option<&mut dyn guest::flow::Flow> {
         Some(self)
     }
@@ -355,6 +364,21 @@ impl guest::groups::Groups for TwinPass {
     fn next(&mut self, candidate: Candidate, fitting: bool) -> Option<(Candidate, guest::Job)> {
         let next = self.ask(|pass| pass.next_in_group(candidate.raw(), fitting)).map(Candidate::from_raw)?;
         Some((next, guest::Pass::describe(self, next)))
+    }
+}
+
+impl guest::attributes::Attributes for TwinPass {
+    fn text(&mut self, name: &str, candidates: &[Candidate]) -> Vec<Option<String>> {
+        let some = candidates.iter().take(guest::JOBS_MAX as usize);
+        let text =
+            |known: Option<&JobAttributes>| known.and_then(|known| Some(known.text(name)?.into_owned()));
+        some.map(|candidate| self.ask(|pass| pass.attributes(candidate.raw()).map(text))).collect()
+    }
+    fn numbers(&mut self, name: &str, candidates: &[Candidate]) -> Vec<f64> {
+        let some = candidates.iter().take(guest::JOBS_MAX as usize);
+        let number = |known: Option<&JobAttributes>| known.and_then(|known| known.number(name));
+        let asked = some.map(|candidate| self.ask(|pass| pass.attributes(candidate.raw()).map(number)));
+        asked.map(|number| number.unwrap_or(f64::NAN)).collect()
     }
 }
 

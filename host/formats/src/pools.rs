@@ -17,7 +17,11 @@ fn parts(unit: &str) -> (&str, u64) {
     let Some(base) = ["B/s", "b/s", "W"].into_iter().find(|base| unit.ends_with(base)) else {
         return (unit, 1);
     };
-    let prefix = &unit[..unit.len() - base.len()];
+    factor(&unit[..unit.len() - base.len()]).map_or((unit, 1), |factor| (base, factor))
+}
+
+/// The factor of a prefix such as `k` or `Gi`.
+pub(crate) fn factor(prefix: &str) -> Option<u64> {
     let (letter, step) = match prefix.strip_suffix('i') {
         Some(letter) => (letter, 1024_u64),
         None => (prefix, 1000),
@@ -30,9 +34,9 @@ fn parts(unit: &str) -> (&str, u64) {
         "T" => 4,
         "P" => 5,
         "E" => 6,
-        _ => return (unit, 1),
+        _ => return None,
     };
-    (base, step.pow(power))
+    Some(step.pow(power))
 }
 
 /// The unit without its prefix.

@@ -99,7 +99,7 @@ impl Recorded {
     /// As [`Engine::step`].
     pub fn step(&mut self, event: Event, now: f64) -> Vec<Action> {
         let Some(log) = &mut self.log else { return self.engine.step(event, now) };
-        let (event_record, spec) = log.note(&event);
+        let (event_record, spec) = log.note(&event, self.engine.keeps_attributes());
         log.keep(&event_record, spec.as_ref());
         let actions = self.engine.step(event, now);
         log.follow(&actions);
@@ -311,11 +311,15 @@ impl Log {
         self.writer.push(Entry { record, actions: actions.to_vec(), spec, policy, asks: None });
     }
 
-    /// The record of an event.
-    fn note(&mut self, event: &Event) -> (EventRecord, Option<Arc<SpecRow>>) {
+    /// The record of an event; with `attributes`, of a job that is told to policies with those.
+    fn note(&mut self, event: &Event, attributes: bool) -> (EventRecord, Option<Arc<SpecRow>>) {
         let plain = match event {
             Event::Alloc { id, priority, userid, t_submit, jobspec } => {
-                let spec = self.specs.row(jobspec);
+                let spec = if attributes {
+                    self.specs.row_with_attributes(jobspec)
+                } else {
+                    self.specs.row(jobspec)
+                };
                 let (number, duration) = (spec.number, jobspec.duration());
                 let alloc = EventRecord::Alloc(*id, *priority, *userid, *t_submit, number, duration);
                 return (alloc, Some(spec));

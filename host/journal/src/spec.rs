@@ -11,7 +11,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use fluxgate_formats::Jobspec;
-use fluxgate_formats::jobspec::{Checks, Resource};
+use fluxgate_formats::jobspec::{Checks, JobAttributes, Resource};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -102,6 +102,13 @@ fn hash(jobspec: &Jobspec, system: &Map<String, Value>) -> u64 {
 }
 
 impl Specs {
+    /// The row of a job's request that also tells the job's attributes, for policies that read them.
+    pub(crate) fn row_with_attributes(&mut self, jobspec: &Jobspec) -> Arc<SpecRow> {
+        let mut told = jobspec.clone();
+        JobAttributes::of(jobspec).tell(&mut told);
+        self.row(&told)
+    }
+
     /// The row of a job's request.
     pub(crate) fn row(&mut self, jobspec: &Jobspec) -> Arc<SpecRow> {
         let system = system(jobspec);

@@ -34,6 +34,10 @@ impl Policy for Timed {
         self.inner.abilities()
     }
 
+    fn reads_attributes(&self) -> bool {
+        self.inner.reads_attributes()
+    }
+
     fn machine(&mut self, machine: Machine) {
         self.inner.machine(machine);
     }

@@ -15,6 +15,7 @@ pub(crate) mod v0_1_0 {
             package fluxgate:host;
             world everything {
                 include fluxgate:policy/base@0.1.0;
+                include fluxgate:policy/with-attributes@0.1.0;
                 include fluxgate:policy/with-flow@0.1.0;
                 include fluxgate:policy/with-groups@0.1.0;
                 include fluxgate:policy/with-many@0.1.0;

@@ -7,7 +7,9 @@ use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
 use fluxgate_graph::{FlowSpan, Placement, ResourceKind};
 use wasmtime::Result;
 
-use crate::bindings::v0_1_0::fluxgate::policy::{flow, groups, log, machine, many, pass, resources, types};
+use crate::bindings::v0_1_0::fluxgate::policy::{
+    attributes, flow, groups, log, machine, many, pass, resources, types,
+};
 use crate::host_state::HostState;
 use crate::limits::{LOG_TARGET, one_line};
 
@@ -210,6 +212,34 @@ impl groups::Host for HostState {
         let pass = self.pass("groups.next", 0)?;
         let Some(candidate) = pass.next_in_group(candidate, fitting)? else { return Ok(None) };
         Ok(Some(groups::Row { candidate, job: asked(pass.describe(candidate)?) }))
+    }
+}
+
+impl attributes::Host for HostState {
+    fn text(&mut self, name: String, candidates: Vec<u32>) -> Result<Vec<Option<String>>> {
+        const QUESTION: &str = "attributes.text";
+        let fuel = self.text_fuel(&name);
+        self.pass(QUESTION, fuel)?;
+        let mut all = Vec::with_capacity(candidates.len().min(MANY_ROWS as usize));
+        for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
+            let known = self.pass(QUESTION, 0)?.attributes(candidate)?;
+            let text = known.and_then(|known| known.text(&name)).map(|text| text.into_owned());
+            self.charge(text.as_deref().map_or(0, |text| self.text_fuel(text)))?;
+            all.push(text);
+        }
+        Ok(all)
+    }
+
+    fn numbers(&mut self, name: String, candidates: Vec<u32>) -> Result<Vec<f64>> {
+        const QUESTION: &str = "attributes.numbers";
+        let fuel = self.text_fuel(&name);
+        self.pass(QUESTION, fuel)?;
+        let mut all = Vec::with_capacity(candidates.len().min(MANY_ROWS as usize));
+        for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
+            let known = self.pass(QUESTION, 0)?.attributes(candidate)?;
+            all.push(known.and_then(|known| known.number(&name)).unwrap_or(f64::NAN));
+        }
+        Ok(all)
     }
 }
 

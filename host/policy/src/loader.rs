@@ -149,8 +149,16 @@ impl Loader {
             .map_err(|error| LoadError::Signature { interface: "an import", message: flat(&error) })?;
         let indices = Indices::new(&pre, abilities)?;
         let reads_nodes = abilities.ranking || probe::reads_totals(&runtime.engine, &component);
-        let linked =
-            Linked { runtime: runtime.clone(), log: self.log.clone(), pre, indices, abilities, reads_nodes };
+        let reads_attributes = probe::reads_attributes(&runtime.engine, &component);
+        let linked = Linked {
+            runtime: runtime.clone(),
+            log: self.log.clone(),
+            pre,
+            indices,
+            abilities,
+            reads_nodes,
+            reads_attributes,
+        };
         let description = WasmPolicy::describe(&linked)?;
         let imports = probe::imports(&runtime.engine, &component);
         let derived = Arc::new(derive(&description, abilities, &imports));
@@ -214,6 +222,8 @@ pub(crate) struct Linked {
     pub(crate) abilities: Abilities,
     /// See [`fluxgate_engine::Policy::reads_nodes`].
     pub(crate) reads_nodes: bool,
+    /// See [`fluxgate_engine::Policy::reads_attributes`].
+    pub(crate) reads_attributes: bool,
 }
 
 impl fmt::Debug for Compiled {
@@ -240,6 +250,11 @@ impl Compiled {
     /// See [`fluxgate_engine::Policy::reads_nodes`].
     pub fn reads_nodes(&self) -> bool {
         self.linked.reads_nodes
+    }
+
+    /// See [`fluxgate_engine::Policy::reads_attributes`].
+    pub fn reads_attributes(&self) -> bool {
+        self.linked.reads_attributes
     }
 
     /// The digest of its bytes.
@@ -338,6 +353,7 @@ pub(crate) fn settings(limits: &Limits) -> wasmtime::Config {
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<HostState>> {
     let mut linker = Linker::new(engine);
     imports::types::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
+    imports::attributes::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::flow::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::groups::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;
     imports::log::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)?;

@@ -36,6 +36,7 @@ pub struct WasmPolicy {
     name: String,
     abilities: Abilities,
     reads_nodes: bool,
+    reads_attributes: bool,
     guest: Guest,
     /// Keeps compiler and clock alive.
     _runtime: Arc<Runtime>,
@@ -87,8 +88,9 @@ impl WasmPolicy {
         }
         guest.configure(values)?;
         let name = described.name.clone();
-        let Linked { abilities, reads_nodes, .. } = *linked;
-        Ok(WasmPolicy { name, abilities, reads_nodes, guest, _runtime: linked.runtime.clone() })
+        let Linked { abilities, reads_nodes, reads_attributes, .. } = *linked;
+        let _runtime = linked.runtime.clone();
+        Ok(WasmPolicy { name, abilities, reads_nodes, reads_attributes, guest, _runtime })
     }
 
     /// Its counters, which stay readable after the policy was moved.
@@ -356,6 +358,10 @@ impl Policy for WasmPolicy {
 
     fn reads_nodes(&self) -> bool {
         self.reads_nodes
+    }
+
+    fn reads_attributes(&self) -> bool {
+        self.reads_attributes
     }
 
     fn machine(&mut self, machine: Machine) {

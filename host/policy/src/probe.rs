@@ -17,7 +17,8 @@ const REQUIRED: &str = "policy";
 /// The interfaces that it may export.
 const ABILITIES: [&str; 5] = ["ordering", "scheduling", "observing", "state", "ranking"];
 /// The interfaces that it may import. `types` has no functions: it comes along with the others.
-const OFFERED: [&str; 8] = ["flow", "groups", "log", "machine", "many", "pass", "resources", "types"];
+const OFFERED: [&str; 9] =
+    ["attributes", "flow", "groups", "log", "machine", "many", "pass", "resources", "types"];
 
 /// The first bytes of a binary component: magic, version 13, layer 1.
 const COMPONENT: [u8; 8] = [0x00, 0x61, 0x73, 0x6d, 0x0d, 0x00, 0x01, 0x00];
@@ -125,6 +126,12 @@ pub(crate) fn reads_totals(engine: &Engine, component: &Component) -> bool {
         }
         _ => false,
     })
+}
+
+/// True if it can ask for attributes of jobs.
+pub(crate) fn reads_attributes(engine: &Engine, component: &Component) -> bool {
+    let ty = component.component_type();
+    ty.imports(engine).any(|(name, _)| parse(name).is_some_and(|(_, interface, _)| interface == "attributes"))
 }
 
 /// Checks that a policy may import this.

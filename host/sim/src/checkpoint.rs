@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::iter::Peekable;
 use std::path::Path;
 
@@ -212,7 +212,7 @@ impl Opened {
         jobs: &mut Peekable<impl Iterator<Item = Job>>,
         observers: &mut [&mut dyn Observer],
     ) -> Result<(), SimError> {
-        history::tell(self.rest, self.events, jobs, observers)
+        history::tell(self.rest, self.events, jobs, observers).map(drop)
     }
 
     /// Number of jobs that were submitted before it.
@@ -229,12 +229,11 @@ pub fn open(path: &Path) -> Result<Opened, CheckpointError> {
     read(File::open(path).map_err(CheckpointError::Read)?)
 }
 
-/// Reads identity and state of a checkpoint.
+/// Checks all of a checkpoint by its checksums, then reads its identity and state.
 ///
 /// # Errors
 /// As [`open`].
-pub fn read(from: impl Read + Send + 'static) -> Result<Opened, CheckpointError> {
-    let mut from = BufReader::new(from);
+pub fn read(mut from: impl Read + Seek + Send + 'static) -> Result<Opened, CheckpointError> {
     let mut magic = [0; MAGIC.len()];
     match from.read_exact(&mut magic) {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
@@ -243,7 +242,11 @@ pub fn read(from: impl Read + Send + 'static) -> Result<Opened, CheckpointError>
         Ok(()) if magic == *MAGIC => {}
         _ => return Err(CheckpointError::Strange),
     }
-    content(MultiGzDecoder::new(from))
+    // A checksum comes after what it is of, which is not used before.
+    let whole = MultiGzDecoder::new(BufReader::new(&mut from));
+    io::copy(&mut Bounded::new(whole, CONTENT_BYTES_MAX), &mut io::sink()).map_err(CheckpointError::Read)?;
+    from.seek(SeekFrom::Start(MAGIC.len() as u64)).map_err(CheckpointError::Read)?;
+    content(MultiGzDecoder::new(BufReader::new(from)))
 }
 
 /// Reads the content of a checkpoint: the same without [`MAGIC`] and compression.

@@ -201,6 +201,9 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
     /// Activates the policies before the first job arrives.
     fn install(&mut self, policies: Deciders, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let failed = |e: fluxgate_engine::SwapError| SimError::Swap(e.to_string());
+        if policies.read_attributes() {
+            self.specs.tell_attributes(&self.surroundings.attributes);
+        }
         if let Some(policy) = policies.default {
             let actions = self.engine.swap(policy).map_err(failed)?;
             self.carry_out(actions, observers)?;

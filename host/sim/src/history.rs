@@ -179,13 +179,14 @@ impl Observer for Keeper<'_> {
     }
 }
 
-/// Tells observers so many events of a history, and takes the jobs that were submitted from those of the log.
+/// Tells observers so many events of a history, and takes the jobs that were submitted from those of the log. Returns the jobs that
+/// still wait.
 pub(crate) fn tell(
     mut from: impl Read,
     events: u64,
     jobs: &mut Peekable<impl Iterator<Item = Job>>,
     observers: &mut [&mut dyn Observer],
-) -> Result<(), SimError> {
+) -> Result<HashMap<JobId, Job, Spread>, SimError> {
     let bad = |what: String| SimError::Checkpoint(CheckpointError::State(what));
     let mut waiting: HashMap<JobId, Job, Spread> = HashMap::default();
     let unknown = |id: JobId| bad(format!("job {} does not wait", id.0));
@@ -196,10 +197,13 @@ pub(crate) fn tell(
                 observers.iter_mut().for_each(|o| o.reserved(&windows, &queues));
             }
             Told::Submitted(job) => {
-                if let Some(next) = jobs.next_if(|next| next.id == job.id)
-                    && next != job
-                {
-                    return Err(bad(format!("job {} is another one than in the log", job.id.0)));
+                // Policies may read attributes that those before did not, so they are read again.
+                let mut job = Job { attributes: 0, ..job };
+                if let Some(next) = jobs.next_if(|next| next.id == job.id) {
+                    job.attributes = next.attributes;
+                    if next != job {
+                        return Err(bad(format!("job {} is another one than in the log", job.id.0)));
+                    }
                 }
                 observers.iter_mut().try_for_each(|o| o.submitted(&job))?;
                 if waiting.insert(job.id, job).is_some() {
@@ -226,5 +230,5 @@ pub(crate) fn tell(
     if from.read(&mut [0]).map_err(CheckpointError::Read)? > 0 {
         return Err(bad("there is more after its end".to_owned()));
     }
-    Ok(())
+    Ok(waiting)
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use fluxgate_formats::jobspec::{Resource, Simple};
+use fluxgate_formats::jobspec::{JobAttributes, Resource, Simple};
 use fluxgate_formats::{Count, Jobspec};
 
 use crate::flow::Asks;
@@ -21,14 +21,16 @@ pub struct Jobspecs {
     /// Numbers of amounts of flow, from 1; 0 for none.
     flows: BTreeMap<Box<[u64]>, u32>,
     /// The same for jobs with a jobspec of their own, by its number, queue and the bits of the limit.
-    told: HashMap<(u32, u32, u64), Arc<Jobspec>, Spread>,
+    told: HashMap<(u32, u32, u64, u32), Arc<Jobspec>, Spread>,
     queues: BTreeMap<u32, String>,
     jobspecs: Vec<Arc<Jobspec>>,
     flow: Asks,
+    /// Attributes by number, if jobspecs tell them.
+    attributes: Option<Arc<[JobAttributes]>>,
 }
 
-/// Cores, nodes, queue, memory, the bits of the limit, and the number of amounts of flow.
-type Key = (u32, u32, u32, u64, u64, u32);
+/// Cores, nodes, queue, memory, the bits of the limit, and the numbers of amounts of flow and of attributes.
+type Key = (u32, u32, u32, u64, u64, u32, u32);
 
 impl Jobspecs {
     /// Takes the names of the queues by number, and the [jobspecs](crate::workload::Workload::jobspecs) of the jobs.
@@ -41,12 +43,27 @@ impl Jobspecs {
             queues,
             jobspecs,
             flow,
+            attributes: None,
         }
     }
 
     /// The same, with flow for jobs without a jobspec of their own.
     pub fn with_flow(self, flow: &Asks) -> Self {
         Jobspecs { flow: flow.clone(), ..self }
+    }
+
+    /// From now on jobspecs tell these attributes of jobs, and no others.
+    pub fn tell_attributes(&mut self, attributes: &Arc<[JobAttributes]>) {
+        self.built.clear();
+        self.told.clear();
+        self.attributes = Some(Arc::clone(attributes));
+    }
+
+    /// The attributes of a job, if jobspecs tell them.
+    fn known(&self, job: &Job) -> Option<JobAttributes> {
+        let all = self.attributes.as_ref()?;
+        let known = (job.attributes as usize).checked_sub(1).and_then(|number| all.get(number));
+        Some(known.cloned().unwrap_or_default())
     }
 
     /// The jobspec of a job.
@@ -56,11 +73,16 @@ impl Jobspecs {
             self.flows.clear();
             self.told.clear();
         }
+        let numbered = if self.attributes.is_some() { job.attributes } else { 0 };
         let number = (job.jobspec as usize).checked_sub(1);
         if let Some(spec) = number.and_then(|number| self.jobspecs.get(number)) {
-            let queues = &self.queues;
-            let key = (job.jobspec, job.queue, job.limit.to_bits());
-            return self.told.entry(key).or_insert_with(|| Arc::new(timed(spec, job, queues))).clone();
+            let key = (job.jobspec, job.queue, job.limit.to_bits(), numbered);
+            if let Some(told) = self.told.get(&key) {
+                return Arc::clone(told);
+            }
+            let made = Arc::new(with(timed(spec, job, &self.queues), self.known(job)));
+            self.told.insert(key, Arc::clone(&made));
+            return made;
         }
         let (queues, flow) = (&self.queues, &self.flow);
         let (mut amounts, mut number) = (Box::default(), 0);
@@ -72,10 +94,20 @@ impl Jobspecs {
                 None => *self.flows.entry(amounts.clone()).or_insert(next),
             };
         }
-        let key = (job.cores, job.nodes, job.queue, job.memory_kb, job.limit.to_bits(), number);
-        let made = || Arc::new(build(job, queues, flow.resources(&amounts)));
-        self.built.entry(key).or_insert_with(made).clone()
+        let key = (job.cores, job.nodes, job.queue, job.memory_kb, job.limit.to_bits(), number, numbered);
+        if let Some(built) = self.built.get(&key) {
+            return Arc::clone(built);
+        }
+        let made = Arc::new(with(build(job, queues, flow.resources(&amounts)), self.known(job)));
+        self.built.insert(key, Arc::clone(&made));
+        made
     }
+}
+
+/// A jobspec that tells attributes.
+fn with(mut spec: Jobspec, known: Option<JobAttributes>) -> Jobspec {
+    known.into_iter().for_each(|known| known.tell(&mut spec));
+    spec
 }
 
 /// A jobspec of a job's own, with the queue and the limit of the job.

@@ -135,8 +135,9 @@ pub(crate) fn run(
     let mut jobs = jobs.peekable();
     let (mut run, mut last) = match from {
         None => (Run::of(jobs, surroundings, resources, config, deciders, &mut all)?, 0),
-        Some(Opened { saved, events, rest, .. }) => {
-            history::tell(rest, events, &mut jobs, &mut all)?;
+        Some(Opened { mut saved, events, rest, .. }) => {
+            let waiting = history::tell(rest, events, &mut jobs, &mut all)?;
+            saved.know(|id| waiting.get(&id).map_or(0, |job| job.attributes));
             let number = |writes: &Writes| writes.every.number(saved.elapsed(), saved.submitted);
             let last = writes.as_ref().map_or(0, number);
             (Run::resume(saved, jobs, surroundings, resources, (deciders, fork), &mut all)?, last)

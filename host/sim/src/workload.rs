@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_formats::{JobId, Jobspec};
 use serde::{Deserialize, Serialize};
 
@@ -191,6 +192,8 @@ pub struct Options {
     pub format: Option<Format>,
     /// True if [`Workload::links`] are wanted.
     pub links: bool,
+    /// True if [`Workload::attributes`] are wanted.
+    pub attributes: bool,
 }
 
 impl Default for Options {
@@ -210,6 +213,7 @@ impl Default for Options {
             max_jobs: None,
             format: None,
             links: false,
+            attributes: false,
         }
     }
 }
@@ -239,6 +243,9 @@ pub struct Job {
     pub jobspec: u32,
     /// Memory for each core, or on each of its whole nodes, in units of 1000 bytes; 0 for none.
     pub memory_kb: u64,
+    /// Index of its attributes in [`Workload::attributes`], from 1; 0 when none is known.
+    #[serde(default)]
+    pub attributes: u32,
 }
 
 impl Job {
@@ -246,7 +253,8 @@ impl Job {
     /// seconds.
     pub fn new(id: JobId, submit: f64, cores: u32, limit: f64, run: f64) -> Self {
         let runs_on = false;
-        Job { id, submit, cores, limit, run, runs_on, user: 0, nodes: 0, queue: 0, jobspec: 0, memory_kb: 0 }
+        let (user, nodes, queue, jobspec, memory_kb, attributes) = (0, 0, 0, 0, 0, 0);
+        Job { id, submit, cores, limit, run, runs_on, user, nodes, queue, jobspec, memory_kb, attributes }
     }
 
     /// Its run time in the simulation, in seconds.
@@ -328,6 +336,8 @@ pub struct Workload {
     pub overruns: u64,
     /// Complete requests of jobs: each distinct one once, without duration, queue and tasks.
     pub jobspecs: Vec<Arc<Jobspec>>,
+    /// Attributes of jobs, each distinct set once, with [`Options::attributes`].
+    pub attributes: Vec<JobAttributes>,
     /// What the log knows of jobs that follow others, with [`Options::links`].
     pub links: BTreeMap<JobId, Link>,
 }
@@ -359,6 +369,7 @@ impl Workload {
         }
         workload.header = lines.log().header_so_far().clone();
         workload.jobspecs = lines.jobspecs();
+        workload.attributes = lines.attributes();
         workload.links = lines.links;
         sort(&mut workload.jobs);
         Ok(workload)
@@ -435,6 +446,7 @@ fn interpret(record: &Record, second_zero: f64, options: &Options, whole: bool) 
             Memory::Requested => memory(record.memory_requested_kb).or(memory(record.memory_kb)).unwrap_or(0),
             Memory::Used => memory(record.memory_kb).or(memory(record.memory_requested_kb)).unwrap_or(0),
         },
+        attributes: 0,
     })
 }
 

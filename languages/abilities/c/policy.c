@@ -5,7 +5,7 @@
 enum { MOST = 256 };
 
 static const fg_key keys[] = {
-    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, flow or resources")},
+    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, flow, resources or attributes")},
 };
 static const fg_description description = {
     FG_TEXT("abilities-c"), FG_TEXT("0.1.0"), FG_TEXT("what the contract gained after its first release, in C"), keys, 1,
@@ -120,6 +120,34 @@ static void resources(void) {
     those(false);
 }
 
+/* Starts what fits of the jobs of group 7, then of those whose memory is known, then of the others. */
+static void attributes(void) {
+    for (int turn = 0; turn < 3; turn++) {
+        fg_row *rows;
+        size_t count;
+        fg_rewind();
+        do {
+            count = fg_next_many(MOST, &rows);
+            uint32_t *candidates = fg_alloc(count * sizeof(uint32_t));
+            for (size_t i = 0; i < count; i++) candidates[i] = rows[i].candidate;
+            fg_maybe_text *groups;
+            double *memory;
+            size_t texts = fg_attribute_texts(FG_TEXT("group"), candidates, count, &groups);
+            size_t numbers = fg_attribute_numbers(FG_TEXT("memory"), candidates, count, &memory);
+            if (texts != count || numbers != count) __builtin_trap();
+            for (size_t i = 0; i < count; i++) {
+                bool first = groups[i].known && equal(groups[i].text, FG_TEXT("7"));
+                bool known = !__builtin_isnan(memory[i]);
+                if (turn == (first ? 0 : known ? 1 : 2)) fg_start(candidates[i]);
+            }
+            fg_free_texts(groups, texts);
+            fg_free(memory);
+            fg_free(candidates);
+            fg_free(rows);
+        } while (count == MOST);
+    }
+}
+
 static void (*chosen)(void);
 
 static fg_text configure(const fg_setting *settings, size_t count) {
@@ -131,10 +159,11 @@ static fg_text configure(const fg_setting *settings, size_t count) {
         {FG_TEXT("groups"), groups},
         {FG_TEXT("flow"), flow},
         {FG_TEXT("resources"), resources},
+        {FG_TEXT("attributes"), attributes},
     };
     for (size_t i = 0; count == 1 && i < sizeof(rules) / sizeof(rules[0]); i++)
         if (equal(settings[0].value, rules[i].name)) chosen = rules[i].rule;
-    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, flow or resources");
+    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, flow, resources or attributes");
 }
 
 static void run(void) { chosen(); }

@@ -203,7 +203,39 @@ impl Scheduling for Formula {
     }
 }
 
-export_policy!(Formula: ordering, scheduling);
+/// Version of the format of its state.
+const STATE_VERSION: u32 = 1;
+
+/// Second 0 where it is the first job that was seen: the bits of the seconds since the epoch, or nothing.
+impl State for Formula {
+    fn save(&self) -> Saved {
+        let data = match self.origin {
+            Origin::At(zero) => zero.to_le_bytes().to_vec(),
+            Origin::FirstSeen => Vec::new(),
+        };
+        Saved { version: STATE_VERSION, data }
+    }
+
+    fn restore(&mut self, from: &str, version: u32, data: &[u8]) -> Result<(), String> {
+        if (from, version) != ("formula", STATE_VERSION) {
+            return Err(format!(
+                "only the origin that formula saved in format {STATE_VERSION} is understood"
+            ));
+        }
+        let zero = match data {
+            [] => return Ok(()),
+            _ => data.try_into().map(f64::from_le_bytes).ok().filter(|zero| zero.is_finite()),
+        };
+        let zero = zero.ok_or("the origin is no time")?;
+        // An origin of the settings stays.
+        if self.origin == Origin::FirstSeen {
+            self.origin = Origin::At(zero);
+        }
+        Ok(())
+    }
+}
+
+export_policy!(Formula: ordering, scheduling, state);
 
 #[cfg(test)]
 mod tests;

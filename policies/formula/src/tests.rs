@@ -134,3 +134,22 @@ fn settings_are_refused_with_what_is_accepted() {
         Expression::parse(named.fitted.unwrap_or(named.text)).unwrap();
     }
 }
+
+#[test]
+fn res_18_its_state_is_the_first_job_that_it_saw() {
+    let mut first = made(&[("score", "submit")]);
+    assert_eq!(first.save().data, [0u8; 0], "no job so far");
+    assert_eq!(first.zero(50.0), 50.0);
+    let saved = first.save();
+    let restored = |settings: &[(&str, &str)]| {
+        let mut next = made(settings);
+        next.restore("formula", saved.version, &saved.data).unwrap();
+        next.zero(70.0)
+    };
+    assert_eq!(restored(&[("score", "submit")]), 50.0);
+    assert_eq!(restored(&[("score", "submit"), ("origin", "epoch")]), 0.0, "the settings say where");
+    let mut next = made(&[("score", "submit")]);
+    assert!(next.restore("easy", 1, &saved.data).unwrap_err().contains("only the origin that formula saved"));
+    assert_eq!(next.restore("formula", 1, &[1, 2]).unwrap_err(), "the origin is no time");
+    assert_eq!(next.zero(70.0), 70.0, "what is refused changes nothing");
+}

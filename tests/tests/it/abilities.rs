@@ -5,11 +5,18 @@
 
 use std::path::PathBuf;
 
+use fluxgate_engine::Policy;
+use fluxgate_formats::jobspec::JobAttributes;
+use fluxgate_guest::{self as guest, attributes};
 use fluxgate_policy::{Limits, Loader};
+use fluxgate_sim::driver::{self, Surroundings};
 use fluxgate_sim::machine::Machine;
+use fluxgate_sim::schedule::Collect;
+use fluxgate_sim::workload::{Options, Workload};
 use fluxgate_testing::{Need, skipped};
 use fluxgate_tests::drive::{made_up, schedule};
 use fluxgate_tests::fixture::{cli, fluxgate, folder, policies, run};
+use fluxgate_tests::native_twin::NativeTwin;
 use serde_json::{Value, json};
 
 /// Languages that have the policy.
@@ -144,6 +151,99 @@ fn jobs_that_ask_for_memory_go_first() {
     }
 }
 
+/// A log of five jobs that each take the whole machine: groups are 7 for the fifth, memory is known of the third and fourth.
+fn five(dir: &std::path::Path) -> String {
+    let line = |id: u32, memory: i32, group: i32| {
+        format!("{id} 0 -1 10 2 -1 -1 2 10 {memory} 1 1 {group} 3 1 1 -1 -1\n")
+    };
+    let rows = [line(1, -1, -1), line(2, -1, 6), line(3, 1000, 6), line(4, 2000, -1), line(5, -1, 7)];
+    write(dir, "l.swf", &format!("; MaxProcs: 2\n; UnixStartTime: 0\n{}", rows.concat()))
+}
+
+#[test]
+fn res_15_groups_and_memory_of_a_log_decide() {
+    let dir = folder();
+    let log = five(dir.path());
+    let order = |policy: &str| {
+        let mut found = starts(&["replay", &log, "--policy", policy]);
+        found.sort_by(|a, b| a.1.total_cmp(&b.1));
+        found.into_iter().map(|(job, _)| job).collect::<Vec<u64>>()
+    };
+    assert_eq!(order("fcfs"), [1, 2, 3, 4, 5]);
+    for file in built() {
+        assert_eq!(order(&format!("{}:use=attributes", file.display())), [5, 3, 4, 1, 2]);
+    }
+}
+
+/// Of all that wait, the job with the most memory starts first, then those of the greatest group.
+#[derive(Debug, Default)]
+struct Greedy;
+
+impl guest::Policy for Greedy {
+    fn info() -> guest::Info {
+        guest::Info::new("greedy", "memory first, for tests")
+    }
+}
+
+impl guest::Scheduling for Greedy {
+    fn run(&mut self, pass: &mut dyn guest::Pass) {
+        let mut all = Vec::new();
+        guest::each_job(pass, usize::MAX, |candidate, job| all.push((candidate, job.id)));
+        let candidates: Vec<_> = all.iter().map(|(candidate, _)| *candidate).collect();
+        let memory = attributes::numbers(pass, attributes::MEMORY, &candidates);
+        let groups = attributes::numbers(pass, attributes::GROUP, &candidates);
+        let programs = attributes::text(pass, attributes::APPLICATION, &candidates);
+        let names = attributes::text(pass, attributes::NAME, &candidates);
+        assert!(programs.iter().all(|program| program.as_deref() == Some("3")), "{programs:?}");
+        assert!(names.iter().all(Option::is_none), "a log has no names: {names:?}");
+        let known = |value: f64| if value.is_nan() { -1.0 } else { value };
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        order.sort_by(|a, b| {
+            let key = |at: usize| (known(memory[at]), known(groups[at]));
+            key(*b).partial_cmp(&key(*a)).unwrap().then(all[*a].1.cmp(&all[*b].1))
+        });
+        for at in order {
+            if pass.start(candidates[at]).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+guest::export_policy!(Greedy: scheduling);
+
+#[test]
+fn res_15_a_policy_of_the_sdk_is_told_what_the_log_knows() {
+    let dir = folder();
+    let log = five(dir.path());
+    let options = Options { attributes: true, ..Options::default() };
+    let workload = Workload::load(log.as_ref(), &options).unwrap();
+    let machine = Machine::from_header(&workload.header).unwrap();
+    let run = |attributes: Vec<JobAttributes>| {
+        let surroundings = Surroundings { attributes: attributes.into(), ..Surroundings::default() };
+        let policy: Box<dyn Policy> = Box::new(NativeTwin::<Greedy>::new(&[]).unwrap());
+        let mut rows = Collect::default();
+        let ran = driver::run_with(
+            workload.jobs.iter().copied(),
+            &surroundings,
+            machine.resources.clone(),
+            driver::replay_config(),
+            Some(policy),
+            &mut [&mut rows],
+        );
+        ran.map(|_| rows.rows.iter().map(|row| row.job.0).collect::<Vec<u64>>()).map_err(|e| e.to_string())
+    };
+    let known: Vec<_> = workload.jobs.iter().map(|job| job.attributes).collect();
+    assert_eq!((known.len(), workload.attributes.len()), (5, 5), "{known:?}");
+    assert_eq!(workload.attributes[2].memory, Some(1000 * 1000 * 2));
+    assert_eq!(run(workload.attributes.clone()).unwrap(), [4, 3, 5, 2, 1]);
+    // Without them nothing is known, not even the program of the jobspec that stands for a job.
+    assert!(run(Vec::new()).unwrap_err().contains("None"), "the policy says what it saw");
+    // And nobody who does not ask has them.
+    let plain = Workload::load(log.as_ref(), &Options::default()).unwrap();
+    assert!(plain.attributes.is_empty() && plain.jobs.iter().all(|job| job.attributes == 0));
+}
+
 #[test]
 fn nodes_are_taken_in_the_order_of_the_scores() {
     let dir = folder();
@@ -179,6 +279,10 @@ fn what_is_no_setting_is_refused() {
         let compiled = loader.compile(&std::fs::read(&file).unwrap()).unwrap();
         let config = [("use".to_owned(), "all".to_owned())].into_iter().collect();
         let why = compiled.instantiate(&config).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(why.contains("`use` must be many, groups, flow or resources"), "{}: {why}", file.display());
+        assert!(
+            why.contains("`use` must be many, groups, flow, resources or attributes"),
+            "{}: {why}",
+            file.display()
+        );
     }
 }

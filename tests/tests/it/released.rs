@@ -21,7 +21,7 @@ const RELEASED: [(&str, &str); 1] =
 /// The file of a released contract, and the files of imports added since, which change nothing in it.
 const CONTRACT: &str = "policy.wit";
 const GAINED: [(&str, &[&str]); 1] =
-    [("0.1.0", &["flow.wit", "groups.wit", "many.wit", "ranking.wit", "resources.wit"])];
+    [("0.1.0", &["attributes.wit", "flow.wit", "groups.wit", "many.wit", "ranking.wit", "resources.wit"])];
 
 fn names(folder: PathBuf) -> Vec<String> {
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));

@@ -68,6 +68,9 @@ pub struct Checkpoint {
     pub suspended_by: Option<String>,
     #[serde(rename = "held_told")]
     suspension_told: Vec<JobId>,
+    /// True if attributes of waiting jobs are kept; their jobspecs tell them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_attributes: bool,
     places: u32,
     vacant: Vec<u32>,
     serial: u64,
@@ -217,6 +220,7 @@ impl Core {
             own,
             suspended_by: self.suspended_by.as_deref().map(str::to_owned),
             suspension_told: self.suspension_told.clone(),
+            keeps_attributes: self.keeps_attributes,
             places: self.jobs.len(),
             vacant: self.vacant.clone(),
             serial: self.serial,
@@ -246,6 +250,7 @@ impl Core {
         let mut core = Core::new(resources, from.config.clone());
         core.instance_end = infinite(from.instance_end);
         core.serial = from.serial;
+        core.keeps_attributes = from.keeps_attributes;
         core.suspended_by = from.suspended_by.as_deref().map(Into::into);
         core.suspension_told = from.suspension_told.clone();
         for job in &from.running {
@@ -333,6 +338,7 @@ impl Core {
         let request = self.resources.with_whole_nodes(&request, whole);
         let duration = infinite(spec.duration());
         let reservation = wanted_reservation(&spec)?;
+        let attributes = self.attributes_of(&spec);
         let name = &self.queues[job.queue as usize].name;
         let applicant = Applicant { named: reservation.as_deref(), user: job.userid, queue: name };
         let access = self.windows.access(applicant);
@@ -359,6 +365,7 @@ impl Core {
             request,
             placement,
             reservation,
+            attributes,
         };
         let mut waiting = new.wait_in(class);
         waiting.reason = job.reason.clone();

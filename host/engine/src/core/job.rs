@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_graph::{Placement, Request};
 
 use super::annotations::Annotations;
@@ -80,6 +81,8 @@ pub(super) struct Named {
     placement: Option<Placement>,
     /// A window.
     reservation: Option<Arc<str>>,
+    /// Attributes, if they are kept and any is known.
+    attributes: Option<Arc<JobAttributes>>,
 }
 
 /// A waiting job before it is in a queue.
@@ -94,6 +97,7 @@ pub(crate) struct NewJob {
     pub(crate) request: Arc<Request>,
     pub(crate) placement: Option<Placement>,
     pub(crate) reservation: Option<Arc<str>>,
+    pub(crate) attributes: Option<Arc<JobAttributes>>,
 }
 
 impl NewJob {
@@ -108,7 +112,7 @@ impl NewJob {
             queue: self.queue,
             class,
             request: self.request,
-            named: Named::of(self.placement, self.reservation),
+            named: Named::of(self.placement, self.reservation, self.attributes),
             places: [Place::NONE; 2],
             offered: 0,
             decided: 0,
@@ -120,9 +124,13 @@ impl NewJob {
 }
 
 impl Named {
-    fn of(placement: Option<Placement>, reservation: Option<Arc<str>>) -> Option<Box<Named>> {
-        let any = placement.is_some() || reservation.is_some();
-        any.then(|| Box::new(Named { placement, reservation }))
+    fn of(
+        placement: Option<Placement>,
+        reservation: Option<Arc<str>>,
+        attributes: Option<Arc<JobAttributes>>,
+    ) -> Option<Box<Named>> {
+        let any = placement.is_some() || reservation.is_some() || attributes.is_some();
+        any.then(|| Box::new(Named { placement, reservation, attributes }))
     }
 }
 
@@ -152,6 +160,11 @@ impl Job {
         self.ordered_by(0.0)
     }
 
+    /// Its attributes, if they are kept and any is known.
+    pub(crate) fn attributes(&self) -> Option<&Arc<JobAttributes>> {
+        self.named.as_ref()?.attributes.as_ref()
+    }
+
     /// Its key in the order of a policy.
     pub(super) fn ordered_by(&self, key: f64) -> OrderKey {
         OrderKey::new(key, self.priority, self.t_submit, self.id)
@@ -179,6 +192,7 @@ impl Job {
             request: Arc::clone(&self.request),
             placement: self.placement(),
             reservation: self.reservation().cloned(),
+            attributes: self.attributes().cloned(),
         }
     }
 }

@@ -241,6 +241,11 @@ impl Engine {
         }
     }
 
+    /// True if attributes of jobs are kept, because a policy [reads](Policy::reads_attributes) them or one before it did.
+    pub fn keeps_attributes(&self) -> bool {
+        self.core.keeps_attributes
+    }
+
     /// True if any active policy saves states.
     pub fn has_policy_state(&self) -> bool {
         let active = |scope: &PolicyScope| self.policies.active(*scope);

@@ -80,6 +80,7 @@ impl Engine {
             request,
             placement,
             reservation,
+            attributes: core.attributes_of(jobspec),
         });
         self.policies.ask_key(&self.core, id, queue);
         self.note(JobEventKind::Pending, id, Some(queue), now, 0.0);

@@ -156,6 +156,7 @@ impl Policies {
             }
         };
         self.retired.orders.extend(core.open(scope, Role::Successor));
+        core.keeps_attributes |= successor.reads_attributes();
         let mut warm_up = WarmUp::new(successor, state);
         if let Some(active) = self.active(before).filter(|_| state && !own)
             && warm_up.successor.policy.abilities().observing

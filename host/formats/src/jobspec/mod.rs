@@ -23,6 +23,7 @@ use serde_json::{Map, Value};
 use crate::constraint::Constraint;
 use crate::document::{self, DocumentError, Path};
 
+mod attributes;
 mod count;
 mod read;
 mod simple;
@@ -30,6 +31,7 @@ mod summary;
 mod v1;
 mod write;
 
+pub use attributes::{ATTRIBUTE_BYTES_MAX, JobAttributes};
 pub use count::{COUNT_MAX, Count, CountError, CountErrorKind, Operator};
 pub use simple::Simple;
 pub use summary::min_count;

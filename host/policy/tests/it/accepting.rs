@@ -93,7 +93,7 @@ fn imports_that_no_policy_gets_are_named() {
     };
     let worlds = Worlds { extra: "import wasi:clocks/monotonic-clock@0.2.3;", packages: &[wasi], ..ORDERING };
     let error = refuse(&wat.build(worlds));
-    assert!(error.starts_with("imports wasi:clocks/monotonic-clock@0.2.3, which this host does not offer; a policy may import only fluxgate:policy/flow@0.1.0, fluxgate:policy/groups@0.1.0,"), "{error}");
+    assert!(error.starts_with("imports wasi:clocks/monotonic-clock@0.2.3, which this host does not offer; a policy may import only fluxgate:policy/attributes@0.1.0, fluxgate:policy/flow@0.1.0,"), "{error}");
     assert!(error.contains("policies get no WASI"), "{error}");
     let wat = Wat { more: r#"(import "$root" "peek" (func))"#.into(), ..Wat::default() };
     let error = refuse(&wat.build(Worlds { extra: "import peek: func();", ..ORDERING }));

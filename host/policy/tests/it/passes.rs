@@ -236,6 +236,126 @@ fn resources_are_asked_within_the_contract_or_the_pass_is_anothers() {
     assert_eq!(two_jobs(&mut in_charge(asking(run, ""))), ["start 1 on 0-1"]);
 }
 
+const ATTRIBUTES: &str = r#"
+  (import "fluxgate:policy/attributes@0.1.0" "text" (func $text (param i32 i32 i32 i32 i32)))
+  (import "fluxgate:policy/attributes@0.1.0" "numbers" (func $numbers (param i32 i32 i32 i32 i32)))
+  (data (i32.const 800) "memory")
+  (data (i32.const 808) "group")
+"#;
+
+/// As [`alloc`], with these attributes of its own.
+fn alloc_with(id: u64, attributes: serde_json::Value) -> Event {
+    let Event::Alloc { priority, userid, t_submit, jobspec, id } = alloc(id, 4, 100.0) else {
+        unreachable!()
+    };
+    let mut jobspec = (*jobspec).clone();
+    jobspec.set_system_attr("fluxgate.attributes", attributes).unwrap();
+    Event::Alloc { id, priority, userid, t_submit, jobspec: Arc::new(jobspec) }
+}
+
+#[test]
+fn res_15_memory_and_group_decide() {
+    let asking = |run: &str, observe: &str| {
+        importing("attributes", "import fluxgate:policy/attributes@0.1.0;", ATTRIBUTES, run, observe)
+    };
+    // Starts the first candidate that has at least 2e9 bytes, or whose group has 7 bytes; both lists are asked at once.
+    let run = "(local $n i32) (local $i i32) (local $c i32)
+        (block $end (loop $each
+          (local.set $c (call $next))
+          (br_if $end (i32.eq (local.get $c) (i32.const -1)))
+          (i32.store (i32.add (i32.const 640) (i32.mul (i32.const 4) (local.get $n))) (local.get $c))
+          (local.set $n (i32.add (local.get $n) (i32.const 1)))
+          (br $each)))
+        (call $numbers (i32.const 800) (i32.const 6) (i32.const 640) (local.get $n) (i32.const 700))
+        (call $text (i32.const 808) (i32.const 5) (i32.const 640) (local.get $n) (i32.const 712))
+        (if (i32.ne (i32.load (i32.const 704)) (local.get $n)) (then unreachable))
+        (if (i32.ne (i32.load (i32.const 716)) (local.get $n)) (then unreachable))
+        (loop $each
+          (if (i32.lt_u (local.get $i) (local.get $n)) (then
+            (local.set $c (i32.add (i32.load (i32.const 712)) (i32.mul (i32.const 12) (local.get $i))))
+            (if (i32.or
+                  (f64.ge (f64.load (i32.add (i32.load (i32.const 700)) (i32.mul (i32.const 8) (local.get $i)))) (f64.const 2e9))
+                  (i32.and (i32.load8_u (local.get $c)) (i32.eq (i32.load (i32.add (local.get $c) (i32.const 8))) (i32.const 7))))
+              (then
+                (call $start (i32.load (i32.add (i32.const 640) (i32.mul (i32.const 4) (local.get $i)))) (i32.const 760))
+                (return)))
+            (local.set $i (i32.add (local.get $i) (i32.const 1)))
+            (br $each))))";
+    let policy = asking(run, "");
+    assert!(fluxgate_engine::Policy::reads_attributes(&policy));
+    let mut engine = in_charge(policy);
+    let attributes = [
+        json!({"group": "art"}),
+        json!({}),
+        json!({"memory": 3_000_000_000_u64}),
+        json!({"group": "physics"}),
+    ];
+    for (id, attributes) in (1..).zip(attributes) {
+        engine.step(alloc_with(id, attributes), 10.0);
+    }
+    assert_eq!(told(&engine.pass(10.0)), ["start 3 on 0-3"], "memory");
+    engine.step(Event::Free { id: JobId(3), ranks: None, last: true }, 20.0);
+    assert_eq!(told(&engine.pass(20.0)), ["start 4 on 0-3"], "group");
+    engine.step(Event::Free { id: JobId(4), ranks: None, last: true }, 30.0);
+    assert!(told(&engine.pass(30.0)).is_empty(), "nobody else has either");
+
+    // The state of an engine has them through the jobspecs of its jobs.
+    let (checkpoint, _) = engine.checkpoint().unwrap();
+    let spec = |id: JobId| match alloc_with(id.0, json!({"memory": 2_000_000_000_u64})) {
+        Event::Alloc { jobspec, .. } => Some(jobspec),
+        _ => None,
+    };
+    let mut resumed =
+        Engine::resume(&checkpoint, spec, Some(Box::new(asking(run, ""))), Default::default()).unwrap();
+    resumed.step(Event::Up(Idset::new()), 40.0);
+    assert_eq!(told(&resumed.pass(40.0)), ["start 1 on 0-3"]);
+
+    // A policy that does not ask has an engine that keeps none.
+    let plain = in_charge(made(""));
+    assert!(engine.keeps_attributes() && !plain.keeps_attributes());
+    let mut late = plain;
+    late.step(alloc_with(1, json!({"memory": 3_000_000_000_u64})), 10.0);
+    late.swap(Box::new(asking(run, ""))).unwrap();
+    late.pass(10.0);
+    late.step(alloc_with(2, json!({"memory": 3_000_000_000_u64})), 20.0);
+    assert_eq!(told(&late.pass(20.0)), ["start 2 on 0-3"], "job 1 was submitted before anybody asked");
+}
+
+#[test]
+fn res_15_attributes_are_asked_within_the_contract_or_the_pass_is_anothers() {
+    let asking = |run: &str, observe: &str| {
+        importing("attributes", "import fluxgate:policy/attributes@0.1.0;", ATTRIBUTES, run, observe)
+    };
+    let others = ["start 1 on 0-1".to_owned(), "start 2 on 2-3".to_owned()];
+    let ask = |function: &str| {
+        format!(
+            "(call {function} (i32.const 800) (i32.const 6) (i32.const 640) (i32.const 1) (i32.const 700))"
+        )
+    };
+    for function in ["$text", "$numbers"] {
+        let unknown = format!("(i32.store (i32.const 640) (i32.const 77)) {}", ask(function));
+        let told = two_jobs(&mut in_charge(asking(&unknown, "")));
+        assert_eq!((told[0].as_str(), &told[1..]), ("odd-one failed: bad-decision", &others[..]));
+        let endless = format!("(i32.store (i32.const 640) (call $next)) (loop $l {} (br $l))", ask(function));
+        let told = two_jobs(&mut in_charge(asking(&endless, "")));
+        assert_eq!((told[0].as_str(), &told[1..]), ("odd-one failed: fuel", &others[..]));
+        let told = two_jobs(&mut in_charge(asking("", &ask(function))));
+        assert_eq!(
+            (told[0].as_str(), &told[1..]),
+            ("odd-one failed: trap", &others[..]),
+            "outside of a pass"
+        );
+    }
+    // A name that nobody knows is unknown for every job.
+    let run = "(i32.store (i32.const 640) (call $next))
+        (call $numbers (i32.const 816) (i32.const 5) (i32.const 640) (i32.const 1) (i32.const 700))
+        (if (f64.eq (f64.load (i32.load (i32.const 700))) (f64.load (i32.load (i32.const 700)))) (then unreachable))
+        (call $text (i32.const 816) (i32.const 5) (i32.const 640) (i32.const 1) (i32.const 700))
+        (if (i32.load8_u (i32.load (i32.const 700))) (then unreachable))
+        (call $start (i32.load (i32.const 640)) (i32.const 704))";
+    assert_eq!(two_jobs(&mut in_charge(asking(run, ""))), ["start 1 on 0-1"]);
+}
+
 #[test]
 fn a_policy_that_does_nothing_starts_nothing_and_is_no_breach() {
     let mut engine = in_charge(made(""));

@@ -54,6 +54,11 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
+    /// Sets the numbers of the attributes of waiting jobs.
+    pub(crate) fn know(&mut self, attributes: impl Fn(JobId) -> u32) {
+        self.waiting.iter_mut().for_each(|job| job.attributes = attributes(job.id));
+    }
+
     /// Seconds from the first event to this state.
     pub(crate) fn elapsed(&self) -> f64 {
         self.now - self.begin
@@ -124,7 +129,11 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         }
         let mut specs =
             Jobspecs::new(&surroundings.queues, &surroundings.jobspecs).with_flow(&surroundings.flow);
+        if policies.read_attributes() {
+            specs.tell_attributes(&surroundings.attributes);
+        }
         let mut checkpoint = saved.engine;
+        checkpoint.keeps_attributes |= policies.read_attributes();
         checkpoint.config.write_r = write_r;
         let Deciders { default, queues, successors } = policies;
         if !successors.is_empty() || surroundings.fallback {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fluxgate_engine::Policy;
 use fluxgate_formats::Jobspec;
+use fluxgate_formats::jobspec::JobAttributes;
 
 use crate::flow::Asks;
 use crate::follow::Following;
@@ -30,8 +31,10 @@ pub struct Surroundings {
     pub on_failure: OnFailure,
     /// Nodes that are kept for maintenance, or for some jobs.
     pub reservations: Reservations,
-    /// Complete requests of jobs, by [`Job::jobspec`].
+    /// Complete requests of jobs, by [`Job::jobspec`](crate::workload::Job::jobspec).
     pub jobspecs: Vec<Arc<Jobspec>>,
+    /// Attributes of jobs, by [`Job::attributes`](crate::workload::Job::attributes); only policies that read them are told.
+    pub attributes: Arc<[JobAttributes]>,
     /// Requests for flow of the jobs without a complete request.
     pub flow: Asks,
     /// Period in seconds of forecasts for every waiting job; a forecast is also made at each submission. `None` for
@@ -53,6 +56,14 @@ pub struct Deciders {
     /// Policies that take over from the default one: each at the first event at its time or later, in seconds, with the
     /// state of the one before. In the order of times.
     pub successors: Vec<(f64, Box<dyn Policy>)>,
+}
+
+impl Deciders {
+    /// True if one of them reads attributes of jobs.
+    pub fn read_attributes(&self) -> bool {
+        let own = self.queues.iter().map(|(_, policy)| policy);
+        self.default.iter().chain(own).any(|policy| policy.reads_attributes())
+    }
 }
 
 impl From<Option<Box<dyn Policy>>> for Deciders {

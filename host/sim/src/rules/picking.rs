@@ -243,6 +243,10 @@ impl Policy for Picking {
         self.inner.as_ref().is_some_and(|inner| inner.reads_nodes())
     }
 
+    fn reads_attributes(&self) -> bool {
+        self.inner.as_ref().is_some_and(|inner| inner.reads_attributes())
+    }
+
     fn machine(&mut self, machine: Machine) {
         if let Some(inner) = &mut self.inner {
             inner.machine(machine);

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_formats::{JobId, Jobspec};
 use roaring::RoaringTreemap;
 use serde_json::json;
@@ -12,7 +13,7 @@ use serde_json::json;
 use super::{Ask, LeftOut, OnBadLine, Options, TimeBase, duplicate, interpret, is_overrun};
 use crate::follow::Link;
 use crate::source::Source;
-use crate::swf::{BadLine, SwfError};
+use crate::swf::{BadLine, Record, SwfError};
 use crate::workload::Job;
 
 /// The parts of a jobspec's system attributes that determine where and how it may run.
@@ -41,8 +42,24 @@ pub(super) struct Reading<S> {
     whole: bool,
     /// Numbers of these, by content.
     jobspecs: BTreeMap<String, (u32, Arc<Jobspec>)>,
+    /// Numbers of attributes, with [`Options::attributes`].
+    attributes: BTreeMap<JobAttributes, u32>,
     /// With [`Options::links`].
     pub(super) links: BTreeMap<JobId, Link>,
+}
+
+/// The attributes of a job of so many cores: those of its jobspec, and what fields 10, 13 and 14 add.
+fn attributes(record: &Record, cores: u32) -> JobAttributes {
+    let own = record.jobspec.as_deref().map(JobAttributes::of).unwrap_or_default();
+    let text = |number: Option<u32>| number.map(|number| number.to_string().into_boxed_str());
+    let each = record.memory_requested_kb.filter(|kb| *kb > 0.0);
+    let memory = each.map(|kb| (kb * 1000.0 * f64::from(cores)) as u64);
+    JobAttributes {
+        memory: own.memory.or(memory),
+        group: own.group.or_else(|| text(record.group)),
+        application: own.application.or_else(|| text(record.executable)),
+        name: own.name,
+    }
 }
 
 impl<S: Source> Reading<S> {
@@ -57,7 +74,8 @@ impl<S: Source> Reading<S> {
             Ask::Jobspec => true,
         };
         let (seen, jobspecs, links) = (RoaringTreemap::new(), BTreeMap::new(), BTreeMap::new());
-        Ok(Reading { log, options: *options, second_zero, seen, jobs: 0, whole, jobspecs, links })
+        let (options, attributes) = (*options, BTreeMap::new());
+        Ok(Reading { log, options, second_zero, seen, jobs: 0, whole, jobspecs, attributes, links })
     }
 
     /// Complete requests of jobs, by number.
@@ -65,6 +83,23 @@ impl<S: Source> Reading<S> {
         let mut all: Vec<_> = self.jobspecs.values().collect();
         all.sort_by_key(|(number, _)| *number);
         all.into_iter().map(|(_, spec)| Arc::clone(spec)).collect()
+    }
+
+    /// Attributes of jobs, by number.
+    pub(super) fn attributes(&self) -> Vec<JobAttributes> {
+        let mut all: Vec<_> = self.attributes.iter().collect();
+        all.sort_by_key(|(_, number)| **number);
+        all.into_iter().map(|(known, _)| known.clone()).collect()
+    }
+
+    /// The number of the attributes of a job of so many cores; 0 if none is known.
+    fn number_of_attributes(&mut self, record: &Record, cores: u32) -> u32 {
+        let known = attributes(record, cores);
+        if known.is_empty() {
+            return 0;
+        }
+        let next = self.attributes.len() as u32 + 1;
+        *self.attributes.entry(known).or_insert(next)
     }
 
     /// The number of a jobspec: jobs with equal requests have the same.
@@ -107,6 +142,9 @@ impl<S: Source> Iterator for Reading<S> {
                     self.jobs += 1;
                     if let Some(spec) = record.jobspec.as_ref().filter(|_| self.whole) {
                         (job.jobspec, job.nodes) = (self.number(spec), 0);
+                    }
+                    if self.options.attributes {
+                        job.attributes = self.number_of_attributes(&record, job.cores);
                     }
                     if self.options.links {
                         let after = record.preceding.map(JobId);

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fluxgate_formats::Jobspec;
+use fluxgate_formats::jobspec::JobAttributes;
 
 use super::reading::{Line, Reading};
 use super::{Job, MAX_BAD_KEPT, Options, Reason, Skipped, Workload, queue_name};
@@ -39,6 +40,8 @@ pub struct Survey {
     pub overruns: u64,
     /// Complete requests of jobs: each distinct one once, as [`Workload::jobspecs`].
     pub jobspecs: Vec<Arc<Jobspec>>,
+    /// As [`Workload::attributes`].
+    pub attributes: Vec<JobAttributes>,
 }
 
 impl Survey {
@@ -54,6 +57,7 @@ impl Survey {
             bad: workload.bad.clone(),
             overruns: workload.overruns,
             jobspecs: workload.jobspecs.clone(),
+            attributes: workload.attributes.clone(),
         }
     }
 
@@ -189,6 +193,7 @@ impl Stream {
             None => Ok(Survey {
                 header: self.lines.log().header_so_far().clone(),
                 jobspecs: self.lines.jobspecs(),
+                attributes: self.lines.attributes(),
                 ..self.counts
             }),
         }

@@ -92,6 +92,13 @@ impl Recipes {
         Ok(Deciders { default: self.default.make()?, queues: self.of_queues()?, ..Deciders::default() })
     }
 
+    /// True if one of them reads attributes of jobs.
+    pub(super) fn read_attributes(&self) -> bool {
+        let own = self.queues.iter().map(|(_, recipe)| recipe);
+        let mut all = std::iter::once(&self.default).chain(own);
+        all.any(|recipe| recipe.component.as_ref().is_some_and(|(compiled, _)| compiled.reads_attributes()))
+    }
+
     /// What decides, as [`fluxgate_sim::checkpoint::Identity::deciders`] tells it.
     pub(super) fn identity(&self) -> BTreeMap<String, String> {
         let own = self.queues.iter().map(|(queue, recipe)| (queue.clone(), recipe.identity()));

@@ -19,7 +19,7 @@ use fluxgate_sim::parts::{self, Part};
 use fluxgate_sim::replay;
 use fluxgate_sim::sweep::Report;
 use fluxgate_sim::workload::stream::{self, Log, Recipe, StreamError, Survey};
-use fluxgate_sim::workload::{Job, Queues};
+use fluxgate_sim::workload::{Job, Options, Queues};
 
 use super::args::{Dependencies, Replay};
 use crate::cmd::workload::hinted;
@@ -43,9 +43,9 @@ pub(super) struct Input {
 }
 
 impl Input {
-    /// Read a log to its end, so that all of its errors are known.
-    pub(super) fn load(args: &Replay, path: &Path) -> Result<Input> {
-        let (options, transform) = (args.options(), args.selection.transform());
+    /// Read a log to its end, so that all of its errors are known; also `attributes` of jobs, if policies read them.
+    pub(super) fn load(args: &Replay, path: &Path, attributes: bool) -> Result<Input> {
+        let (options, transform) = (Options { attributes, ..args.options() }, args.selection.transform());
         let recipe = Recipe { path: path.to_owned(), options, transform, cores_per_node: None };
         // These look at all jobs together.
         let parts = !args.jobs.is_empty() || args.resample.is_some();

@@ -87,7 +87,8 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
     let asked = deciders::policies(args, &PolicySource::open(args.policies.as_deref())?)?;
 
     let options = args.options();
-    let mut input = Input::load(args, log)?;
+    let attributes = asked.iter().any(|asked| asked.recipes.read_attributes());
+    let mut input = Input::load(args, log, attributes)?;
     let machine = match &args.machine {
         Some(path) if !path.exists() => match path.to_str().and_then(Machine::in_words) {
             Some(machine) => machine.context("--machine")?,
@@ -138,6 +139,7 @@ pub(crate) fn run(args: &Replay) -> Result<()> {
         reservations,
         flow,
         jobspecs,
+        attributes: input.survey.attributes.as_slice().into(),
         forecasts: args.forecast,
         fallback: false,
         rules: args.rules(),
