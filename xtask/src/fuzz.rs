@@ -145,6 +145,6 @@ mod tests {
     #[test]
     fn every_target_has_a_folder() {
         let house = House::find().unwrap();
-        assert_eq!(targets(&house).unwrap().len(), 25);
+        assert_eq!(targets(&house).unwrap().len(), 28);
     }
 }

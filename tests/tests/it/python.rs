@@ -5,7 +5,10 @@ use std::process::Command;
 
 use fluxgate_testing::{Need, component, root, skipped};
 
-/// RES-21 to RES-35: `python/tests` has a test for each row that is not open.
+/// Packages that are too large to be fetched for a test; their tests run where they are installed.
+const OPTIONAL: [&str; 2] = ["optuna", "stable_baselines3"];
+
+/// RES-21 to RES-50: `python/tests` has a test for each row that is not open.
 #[test]
 fn the_python_package_passes_its_tests() {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
@@ -20,7 +23,7 @@ fn the_python_package_passes_its_tests() {
         return;
     }
     let out = Command::new(python)
-        .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--strict-markers"])
+        .args(["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--strict-markers"])
         .arg(root().join("python/tests"))
         .env("PYTHONPATH", package)
         .env("PYTHONDONTWRITEBYTECODE", "1")
@@ -28,5 +31,9 @@ fn the_python_package_passes_its_tests() {
         .unwrap();
     let told = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
     assert!(out.status.success(), "{told}");
-    assert!(!told.contains(" skipped"), "a test of the package was skipped:\n{told}");
+    for line in told.lines().filter(|line| line.starts_with("SKIPPED")) {
+        let known = OPTIONAL.iter().any(|package| line.contains(package));
+        assert!(known, "a test of the package was skipped:\n{told}");
+        skipped(Need::Program, line);
+    }
 }
