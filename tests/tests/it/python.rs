@@ -6,7 +6,7 @@ use std::process::Command;
 use fluxgate_testing::{Need, component, root, skipped};
 
 /// Packages that are too large to be fetched for a test; their tests run where they are installed.
-const OPTIONAL: [&str; 2] = ["optuna", "stable_baselines3"];
+const OPTIONAL: [&str; 2] = ["optuna", "stable-baselines3"];
 
 /// RES-21 to RES-50: `python/tests` has a test for each row that is not open.
 #[test]
