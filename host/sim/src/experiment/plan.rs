@@ -99,11 +99,24 @@ impl Experiment {
 pub fn fingerprint(jobs: &[Job]) -> String {
     let mut hasher = Sha256::new();
     for job in jobs {
-        let Job { id, submit, cores, limit, run, runs_on, user, nodes, queue, jobspec, memory_kb } = job;
+        let Job {
+            id,
+            submit,
+            cores,
+            limit,
+            run,
+            runs_on,
+            user,
+            nodes,
+            queue,
+            jobspec,
+            memory_kb,
+            attributes,
+        } = job;
         for number in [id.0, submit.to_bits(), limit.to_bits(), run.to_bits(), *memory_kb] {
             hasher.update(number.to_le_bytes());
         }
-        for number in [*cores, *user, *nodes, *queue, *jobspec, u32::from(*runs_on)] {
+        for number in [*cores, *user, *nodes, *queue, *jobspec, *attributes, u32::from(*runs_on)] {
             hasher.update(number.to_le_bytes());
         }
     }
