@@ -32,6 +32,7 @@ use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_formats::{JobId, Jobspec};
 use serde::{Deserialize, Serialize};
 
+mod left_out;
 mod reading;
 pub mod stream;
 
@@ -39,6 +40,7 @@ use crate::follow::Link;
 use crate::source::{self, Format, Source};
 use crate::swf::{BadLine, Header, Record, Status, SwfError};
 
+pub use left_out::{LeftOut, Reason, Skipped};
 use reading::{Line, Reading};
 
 /// Maximum number of bad lines whose text is kept; all are counted.
@@ -273,52 +275,6 @@ impl Job {
     pub fn killed(&self) -> bool {
         self.run > self.limit && !self.runs_on
     }
-}
-
-/// The reason why a job line did not become a job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// Rule 1.
-    PartialExecution,
-    /// Rule 2.
-    NeverStarted,
-    /// Rule 3.
-    NoProcessors,
-    /// Rule 4.
-    NoRunTime,
-}
-
-impl Reason {
-    /// The reason for display.
-    pub fn text(self) -> &'static str {
-        match self {
-            Reason::PartialExecution => "partial execution, its summary line counts",
-            Reason::NeverStarted => "never started in the log",
-            Reason::NoProcessors => "number of processors unknown or 0",
-            Reason::NoRunTime => "run time 0",
-        }
-    }
-}
-
-/// A valid line that is no job to simulate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
-    /// Line number.
-    pub line: u64,
-    /// Job number.
-    pub job: u64,
-    /// The reason.
-    pub reason: Reason,
-}
-
-/// Lines that were skipped as bad.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Skipped {
-    /// Number of lines.
-    pub count: u64,
-    /// The first [`MAX_BAD_KEPT`].
-    pub first: Vec<BadLine>,
 }
 
 /// A log that has been read.
