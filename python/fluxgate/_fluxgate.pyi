@@ -257,6 +257,7 @@ def replay(
     timeline: bool,
     threads: Optional[int],
     progress: Optional[Callable[[List[Tuple[str, int]], int], Any]],
+    observer: Optional[Callable[[str, Dict[str, Union[str, int, float, bool]]], Any]],
 ) -> Replayed: ...
 def step_all(
     episodes: Sequence[Episode],

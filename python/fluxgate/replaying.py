@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _fluxgate
 from .errors import OptionError
@@ -12,6 +12,9 @@ from .machine import Machine
 from .policy import PolicyLike, ask
 from .progress import Report, reporter
 from .result import Result
+
+#: What is told the events of runs: the name of the run, and the event.
+Observer = Callable[[str, Dict[str, Union[str, int, float, bool]]], Any]
 
 
 #: Most workloads that are drawn from a log.
@@ -48,6 +51,7 @@ def replay(
     threads: Optional[int] = None,
     seed: int = 1,
     progress: Union[bool, Report, None] = None,
+    observer: Optional[Observer] = None,
 ) -> Result:
     """Run a log under each of these policies.
 
@@ -95,6 +99,10 @@ def replay(
         Of intervals, and of draws.
     progress
         True shows it on standard error; a callable gets ``[(run, jobs that ended), ..]`` and the number of jobs.
+    observer
+        A callable that is told what happens, as it happens: the name of the run, and a dictionary with ``event`` (``submit``,
+        ``start``, ``end``, ``deny``, ``pass``, ``instant``, ..) and the keys of a line of ``--hook``. It changes nothing; what it
+        raises ends the replay. Runs on several threads call it from there.
     """
     # A pair is a policy with settings, and any other sequence several policies.
     several: Sequence[Any] = policies if isinstance(policies, list) else _several(policies)
@@ -146,6 +154,7 @@ def replay(
             timeline=timeline,
             threads=threads,
             progress=report,
+            observer=observer,
         )
     finally:
         close()

@@ -3,7 +3,7 @@
 //!
 //! - [`jobs`] is the workload, [`machine`] the machine, [`component`] a compiled policy.
 //! - [`replay`] runs policies on threads of its own, without the interpreter; [`columns`] collects what jobs did, and
-//!   [`replayed`] is what comes out.
+//!   [`replayed`] is what comes out; [`observer`] tells a callable what happens.
 //! - [`policy`] runs a policy that is a Python object, through a [`pass`] that is lent to it.
 //! - [`environment`] is an episode of a training environment, and many of them on all cores.
 //! - [`arrow`] hands columns to other libraries, [`frame`] takes theirs, [`weeks`] computes intervals, [`errors`] raises what went wrong.
@@ -18,6 +18,7 @@ mod errors;
 mod frame;
 mod jobs;
 mod machine;
+mod observer;
 mod pass;
 mod policy;
 mod replay;

@@ -16,6 +16,7 @@ use fluxgate_engine::{BUILTIN, Policy, PolicyError};
 use fluxgate_formats::JobId;
 use fluxgate_policy::Config;
 use fluxgate_sim::driver::{self, Deciders, SimError, Surroundings};
+use fluxgate_sim::events::Events;
 use fluxgate_sim::followed::Followed;
 use fluxgate_sim::metrics::{Metrics, NodeWatts};
 use fluxgate_sim::observe::{Observer, Progress, Span};
@@ -34,6 +35,7 @@ use crate::component::Component;
 use crate::errors;
 use crate::jobs::Jobs;
 use crate::machine::Machine;
+use crate::observer::Observing;
 use crate::policy::{Place, Placed, PythonPolicy, Raised};
 use crate::replayed::{Done, Replayed, Run, label};
 
@@ -77,6 +79,8 @@ struct World<'a> {
     done: Vec<AtomicU64>,
     /// What is called with the progress.
     told: Option<Py<PyAny>>,
+    /// What is called with each event.
+    observer: Option<Py<PyAny>>,
     /// What ended all runs.
     failed: Mutex<Option<PyErr>>,
     labels: Vec<String>,
@@ -158,6 +162,12 @@ fn one(
     let mut observers: Vec<&mut dyn Observer> = vec![&mut figures, &mut ran, &mut reins];
     if let Some(timeline) = &mut timeline {
         observers.push(timeline);
+    }
+    let mut observing = world.observer.as_ref().map(|callable| {
+        Events::new(Observing { callable, label: &world.labels[number], failed: &world.failed })
+    });
+    if let Some(observing) = &mut observing {
+        observers.push(observing);
     }
     let begin = Instant::now();
     let jobs = part.jobs.iter().copied();
@@ -377,7 +387,8 @@ fn parts(
 /// Replays jobs on a machine under policies; with `resample` there is a policy for each draw.
 #[pyfunction]
 #[pyo3(signature = (jobs, machine, asks, *, semantics, rules, dependencies, feedback, resample, uncounted, uncounted_until,
-    outages, on_failure, on_breach, swap, reservations, watts, check, places, timeline, threads, progress))]
+    outages, on_failure, on_breach, swap, reservations, watts, check, places, timeline, threads, progress,
+    observer))]
 #[allow(clippy::too_many_arguments)] // a struct of them would have as many fields
 pub(crate) fn replay(
     py: Python<'_>,
@@ -402,6 +413,7 @@ pub(crate) fn replay(
     timeline: bool,
     threads: Option<usize>,
     progress: Option<Py<PyAny>>,
+    observer: Option<Py<PyAny>>,
 ) -> PyResult<Replayed> {
     let semantics =
         Semantics::named(semantics).map_err(|why| errors::option(py, format!("semantics: {why}")))?;
@@ -483,6 +495,7 @@ pub(crate) fn replay(
         stop,
         done: ready.iter().map(|_| AtomicU64::new(0)).collect(),
         told: progress,
+        observer,
         failed: Mutex::new(None),
         labels: labels.clone(),
     };

@@ -1,4 +1,5 @@
-"""Replays: the bytes of the command line, tables, errors, progress, interrupts (RES-24 to RES-27, RES-31)."""
+"""Replays: the bytes of the command line, tables, errors, progress, interrupts, observers (RES-19, RES-24 to RES-27,
+RES-31)."""
 
 import json
 import os
@@ -143,6 +144,39 @@ def test_res_26_progress_is_told(log):
 
     with pytest.raises(ZeroDivisionError, match="enough"):
         fg.replay(log, "easy", progress=refuse)
+
+
+def test_res_19_an_observer_is_told_the_lines_of_a_hook(cli, file, tmp_path):
+    lines = tmp_path / "events.jsonl"
+    cli("replay", file, "--policy", "easy", "--quiet", "--hook", lines,
+        "--policies", os.environ.get("FLUXGATE_POLICIES") or fg.policy.folder())
+    log, told = fg.Log.read(file), []
+    result = fg.replay(log, "easy", observer=lambda run, event: told.append((run, event)))
+    assert [event for _, event in told] == [json.loads(line) for line in lines.read_text().splitlines()]
+    assert {run for run, _ in told} == {"easy"}
+    starts = {event["job"]: event["time"] for _, event in told if event["event"] == "start"}
+    jobs = result[0].jobs
+    assert starts == dict(zip(jobs["job"].tolist(), jobs["start"].tolist()))
+    assert all(isinstance(event["time"], float) for _, event in told if "time" in event)
+    # It changes nothing, and each run has its own events in their order.
+    assert result[0].schedule == fg.replay(log, "easy")[0].schedule
+    both = []
+    fg.replay(log, ["easy", "sjf"], threads=2, observer=lambda run, event: both.append((run, event)))
+    assert [event for run, event in both if run == "easy"] == [event for _, event in told]
+    assert {run for run, _ in both} == {"easy", "sjf"}
+
+
+def test_res_19_what_an_observer_raises_ends_the_replay(log):
+    told = []
+
+    def refuse(run, event):
+        told.append(event)
+        if event["event"] == "start":
+            raise ZeroDivisionError("enough")
+
+    with pytest.raises(ZeroDivisionError, match="enough"):
+        fg.replay(log, "easy", observer=refuse)
+    assert [event["event"] for event in told].count("start") == 1
 
 
 def test_res_26_progress_is_shown(capfd, log):
