@@ -64,7 +64,9 @@ fn rounds(scene: Scene) -> Cost {
         let ended = running.pop().expect("a job runs");
         drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
         let started = drive(&mut engine, alloc(200_000_000 + round, next(round)), now);
-        assert_eq!(started, [JobId(200_000_000 + round)], "the small job starts, and nothing else");
+        // It may wait for a window.
+        let next = JobId(200_000_000 + round);
+        assert!(started.iter().all(|id| *id == next), "no job that is to wait starts: {started:?}");
     }
     let seconds = begin.elapsed().as_secs_f64();
     let after = engine.stats();

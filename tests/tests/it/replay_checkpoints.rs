@@ -122,7 +122,7 @@ fn res_18_every_policy_goes_on_to_the_same_end() {
 fn res_18_a_run_is_forked_under_other_policies() {
     let whole = Whole::run(&["--policy", "easy", "--policy", "fcfs"], 200, "50jobs");
     let names = names(&whole.path("c"));
-    let expected = [50, 100, 150].map(|jobs| [format!("easy.{jobs}jobs"), format!("fcfs.{jobs}jobs")]);
+    let expected = [50, 100, 150, 200].map(|jobs| [format!("easy.{jobs}jobs"), format!("fcfs.{jobs}jobs")]);
     let mut expected: Vec<String> =
         expected.concat().iter().map(|name| format!("{name}.checkpoint")).collect();
     expected.sort_by_key(|name| (name.len(), name.clone()));
