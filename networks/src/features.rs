@@ -135,10 +135,10 @@ const RLSCHEDULER_1: [Feature; 8] = [
     of("wait", "min(w / WAIT, 1 - 1e-5)", "0 to 1 - 1e-5", "always known", 0.0),
     of("request", "min(r / DURATION, 1 - 1e-5)", "0 to 1 - 1e-5", "1 - 1e-5 without a limit", 1.0),
     of("processors", "min(n / N, 1 - 1e-5)", "0 to 1 - 1e-5", "always known", 1.0),
-    of("memory", "1", "1", "1: a pass does not tell it", 1.0),
+    of("memory", "1", "1", "always 1 in this set", 1.0),
     of("user", "min(u / USERS, 1 - 1e-5)", "0 to 1", "1", 1.0),
-    of("group", "1", "1", "1: a pass does not tell it", 1.0),
-    of("executable", "1", "1", "1: a pass does not tell it", 1.0),
+    of("group", "1", "1", "always 1 in this set", 1.0),
+    of("executable", "1", "1", "always 1 in this set", 1.0),
     of("fits", "1 - 1e-5 if n <= F, else 1e-5", "1e-5, 1 - 1e-5", "always known", 0.0),
 ];
 

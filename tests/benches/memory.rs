@@ -3,41 +3,20 @@
 //!
 //! All durations differ, and the jobs have 5,000 shapes. Arguments choose policies.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fluxgate_engine::Event;
 use fluxgate_formats::JobId;
 use fluxgate_policy::{Limits, Loader};
+use fluxgate_testing::counting::{Counting, bytes_in_use};
 use fluxgate_tests::drive::{SHAPES, alloc, diverse, drive, full, job};
 use fluxgate_tests::fixture::policies;
-
-/// The system's allocator, and how many bytes are in use.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 fn in_use() -> f64 {
-    IN_USE.load(Ordering::Relaxed) as f64
+    bytes_in_use() as f64
 }
 
 /// Jobs that are submitted and end, one after the other, in the table of growth.
@@ -103,7 +82,7 @@ fn turnover(loader: &Loader) {
     println!("\n| jobs that ended | bytes in use |\n|--:|--:|");
     for round in 0..TURNOVER {
         if round.is_multiple_of(TURNOVER / 10) {
-            println!("| {round} | {} |", IN_USE.load(Ordering::Relaxed));
+            println!("| {round} | {} |", bytes_in_use());
         }
         let now = 2.0 + round as f64;
         let ended = running.pop_front().expect("a job runs");
@@ -113,5 +92,5 @@ fn turnover(loader: &Loader) {
         let next = Event::Alloc { id, priority: 20, userid: 1, t_submit: now, jobspec: job(1, 1e6) };
         running.extend(drive(&mut engine, next, now));
     }
-    println!("| {TURNOVER} | {} |", IN_USE.load(Ordering::Relaxed));
+    println!("| {TURNOVER} | {} |", bytes_in_use());
 }

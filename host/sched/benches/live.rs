@@ -4,11 +4,9 @@
 //! 16,384 nodes of 4 cores, 50,000 jobs run and 500,000 wait, all durations different. The broker and the job manager are
 //! stand-ins that answer at once; what they take to make their messages does not count.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -20,6 +18,7 @@ use fluxgate_sched::settings::Settings;
 use fluxgate_sched::{
     Components, Configuration, Document, Host, Service, ServiceIdentity, Store, Usage, Work,
 };
+use fluxgate_testing::counting::{Counting, bytes_in_use};
 use fluxgate_testing::policies;
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::{errno, role};
@@ -30,31 +29,11 @@ const NODES: u64 = 16_384;
 const RUNNING: u64 = 50_000;
 const WAITING: u64 = 500_000;
 
-/// The system's allocator, and how many bytes are in use.
-struct Counting;
-
-static IN_USE: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        IN_USE.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
 fn in_use() -> f64 {
-    IN_USE.load(Ordering::Relaxed) as f64
+    bytes_in_use() as f64
 }
 
 /// The component of `easy`.

@@ -4,6 +4,8 @@
 //! A test without its data, program or component returns early. It calls [`skipped`] first, so that `cargo xtask
 //! test` counts and names it, and fails with `--strict`. For tests only; must never know the tests.
 
+pub mod counting;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::fs::OpenOptions;

@@ -28,6 +28,9 @@ struct Sent {
     other: BTreeMap<String, Value>,
 }
 
+/// The keys of annotations that follow from a state.
+const FOLLOWING: [&str; 3] = [REASON, SELECTION, ESTIMATE];
+
 /// The annotation of this key that follows from a state.
 fn following((reason, estimate): &State, key: &str) -> Option<Value> {
     match key {
@@ -50,6 +53,25 @@ impl Sent {
         }
     }
 
+    /// True if there is an annotation of this key; its text is not made.
+    fn has(&self, key: &str) -> bool {
+        match self.other.get(key) {
+            Some(value) => !value.is_null(),
+            None => self.state.as_ref().is_some_and(|(reason, estimate)| match key {
+                REASON => true,
+                SELECTION => *reason == Reason::Reserved && estimate.is_some(),
+                ESTIMATE => estimate.is_some(),
+                _ => false,
+            }),
+        }
+    }
+
+    /// The keys of all annotations.
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let following = FOLLOWING.into_iter().filter(|key| !self.other.contains_key(*key));
+        self.other.keys().map(String::as_str).chain(following).filter(|key| self.has(key))
+    }
+
     fn set(&mut self, key: &str, value: Option<Value>) {
         let following = self.following(key);
         if value == following {
@@ -63,12 +85,12 @@ impl Sent {
 impl Annotations {
     /// True if the job manager has an annotation of this key.
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.0.as_ref().is_some_and(|sent| sent.get(key).is_some())
+        self.0.as_ref().is_some_and(|sent| sent.has(key))
     }
 
     /// Number of annotations whose keys are not among these.
     pub(crate) fn beside(&self, keys: &BTreeMap<String, Value>) -> usize {
-        self.all().into_keys().filter(|key| !keys.contains_key(key)).count()
+        self.0.iter().flat_map(|sent| sent.keys()).filter(|key| !keys.contains_key(*key)).count()
     }
 
     /// Sets an annotation, or removes it with null. True if that changes what the job manager has.
@@ -88,11 +110,10 @@ impl Annotations {
             return BTreeMap::new();
         }
         let sent = self.0.get_or_insert_default();
-        let keys = [REASON, SELECTION, ESTIMATE];
-        let before = keys.map(|key| sent.get(key));
-        keys.iter().for_each(|key| drop(sent.other.remove(*key)));
+        let before = FOLLOWING.map(|key| sent.get(key));
+        FOLLOWING.iter().for_each(|key| drop(sent.other.remove(*key)));
         sent.state = Some(state);
-        let changes = keys.into_iter().zip(before).filter_map(|(key, before)| {
+        let changes = FOLLOWING.into_iter().zip(before).filter_map(|(key, before)| {
             let now = sent.following(key);
             (now != before).then(|| (key.to_owned(), now.unwrap_or_default()))
         });
@@ -102,14 +123,7 @@ impl Annotations {
     /// All annotations, by key.
     pub(crate) fn all(&self) -> BTreeMap<String, Value> {
         let Some(sent) = &self.0 else { return BTreeMap::new() };
-        let mut all = sent.other.clone();
-        for key in [REASON, SELECTION, ESTIMATE] {
-            if let Some(value) = sent.get(key) {
-                all.insert(key.to_owned(), value);
-            }
-        }
-        all.retain(|_, value| !value.is_null());
-        all
+        sent.keys().filter_map(|key| Some((key.to_owned(), sent.get(key)?))).collect()
     }
 
     /// The state that was set last.
@@ -123,7 +137,7 @@ impl Annotations {
             return Annotations(None);
         }
         let mut sent = Sent { state, other: BTreeMap::new() };
-        for key in all.keys().map(String::as_str).chain([REASON, SELECTION, ESTIMATE]) {
+        for key in all.keys().map(String::as_str).chain(FOLLOWING) {
             sent.set(key, all.get(key).cloned());
         }
         Annotations(Some(Box::new(sent)))

@@ -37,7 +37,8 @@ pub(crate) struct Job {
     /// Why it waits, as found by the passes so far.
     pub(crate) reason: Reason,
     /// Its reserved start by the last pass of its queue, or an estimate.
-    estimate: Estimate,
+    /// In seconds since the epoch; NaN for none.
+    estimate: f64,
     /// The annotations of this scheduler that the job manager has.
     pub(crate) annotations: Annotations,
 }
@@ -65,14 +66,6 @@ impl Place {
         let Place { generation: made, key } = self;
         (made == generation && !key.is_nan()).then_some(key)
     }
-}
-
-/// Seconds since the epoch, or NaN for no time.
-#[derive(Debug, Clone, Copy)]
-struct Estimate(f64);
-
-impl Estimate {
-    const NONE: Estimate = Estimate(f64::NAN);
 }
 
 /// What a jobspec may name beside its resources.
@@ -117,7 +110,7 @@ impl NewJob {
             offered: 0,
             decided: 0,
             reason: Reason::Unseen,
-            estimate: Estimate::NONE,
+            estimate: f64::NAN,
             annotations: Annotations::default(),
         }
     }
@@ -137,12 +130,12 @@ impl Named {
 impl Job {
     /// Its reserved start by the last pass of its queue, or an estimate.
     pub(crate) fn t_estimate(&self) -> Option<f64> {
-        Some(self.estimate.0).filter(|start| !start.is_nan())
+        Some(self.estimate).filter(|start| !start.is_nan())
     }
 
     /// Sets its reserved or estimated start.
     pub(crate) fn set_estimate(&mut self, start: Option<f64>) {
-        self.estimate = start.map_or(Estimate::NONE, Estimate);
+        self.estimate = start.unwrap_or(f64::NAN);
     }
 
     /// The placement that its jobspec names.

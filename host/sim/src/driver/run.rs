@@ -36,6 +36,20 @@ enum Step {
     Over,
 }
 
+/// True if starts need R: it names the jobs on a failing node, and the result of a request.
+fn writes_r(surroundings: &Surroundings, observers: &[&mut dyn Observer]) -> bool {
+    let told = !surroundings.outages.is_empty() || !surroundings.jobspecs.is_empty();
+    told || observers.iter().any(|o| o.wants_r())
+}
+
+impl<S> Simulation<S> {
+    /// From now on starts have the runs of cores, and passes are traced, if an observer wants that.
+    fn tells(&mut self, write_r: bool, observers: &[&mut dyn Observer]) {
+        self.runs = !write_r && observers.iter().any(|o| o.wants_cores());
+        self.engine.set_tracing(observers.iter().any(|o| o.wants_passes()));
+    }
+}
+
 impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
     /// Before the first event; the policies are active. Jobs come by submission, then id. Observers are the same in
     /// all calls.
@@ -62,14 +76,11 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         policies: impl Into<Deciders>,
         observers: &mut [&mut dyn Observer],
     ) -> Result<Self, SimError> {
-        // R names the jobs on a failing node, and the result of a request.
-        let told = !surroundings.outages.is_empty() || !surroundings.jobspecs.is_empty();
-        config.write_r = told || observers.iter().any(|o| o.wants_r());
+        config.write_r = writes_r(&surroundings, observers);
         let begin = jobs.peek().map_or(0.0, |j| j.submit);
-        let runs = !config.write_r && observers.iter().any(|o| o.wants_cores());
+        let write_r = config.write_r;
         let mut sim = Simulation::new(Engine::new(resources, config), begin, surroundings);
-        sim.runs = runs;
-        sim.engine.set_tracing(observers.iter().any(|o| o.wants_passes()));
+        sim.tells(write_r, observers);
         if !sim.surroundings.reservations.is_empty() {
             let windows = sim.surroundings.reservations.windows(&mut sim.engine, begin)?;
             observers.iter_mut().for_each(|o| o.reserved(&windows, &sim.surroundings.queues));
@@ -93,12 +104,10 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         observers: &mut [&mut dyn Observer],
     ) -> Result<Self, SimError> {
         let (begin, idle_wakes) = (saved.begin, saved.idle_wakes);
-        let told = !surroundings.outages.is_empty() || !surroundings.jobspecs.is_empty();
-        let write_r = told || observers.iter().any(|o| o.wants_r());
+        let write_r = writes_r(&surroundings, observers);
         let mut sim =
             Simulation::restored(saved, surroundings, resources, write_r, (policies, fork), observers)?;
-        sim.runs = !write_r && observers.iter().any(|o| o.wants_cores());
-        sim.engine.set_tracing(observers.iter().any(|o| o.wants_passes()));
+        sim.tells(write_r, observers);
         let progress = sim.progress();
         observers.iter_mut().try_for_each(|o| o.progress(&progress))?;
         Ok(Run { sim, jobs, instant: None, idle_wakes, begin })
