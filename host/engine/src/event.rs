@@ -10,6 +10,9 @@ use serde_json::Value;
 use crate::policy_error::PolicyError;
 use crate::windows::Window;
 
+/// The exception of a job of hello that cannot be given its resources again (RFC 27).
+pub const SCHEDULER_RESTART: &str = "scheduler-restart";
+
 /// An event. Ranks are execution targets (RFC 20).
 #[derive(Debug, Clone)]
 pub enum Event {

@@ -61,7 +61,7 @@ pub use config::{Config, OnBreach};
 pub use engine::Engine;
 pub use engine::policy_control::{QueueStatus, QueueTally};
 pub use engine::windows::{WindowPlan, WindowRefused};
-pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError};
+pub use event::{Action, AuditReport, Event, PolicyNotice, RpcError, SCHEDULER_RESTART};
 pub use explain::{Explanation, JobState, about};
 pub use feasibility::feasibility;
 pub use forecast::{FORECAST_JOBS_MAX, Forecast, ForecastBase};

@@ -120,10 +120,11 @@ impl PolicyRegistry {
         self.queues.keys().cloned().collect()
     }
 
-    /// When the next quarantine of a wanted policy is over.
-    pub(crate) fn next_due(&self) -> Option<f64> {
-        let histories = std::iter::once(&self.default).chain(self.queues.values());
-        histories.filter_map(PolicyHistory::next_due).min_by(f64::total_cmp)
+    /// When the quarantine of each wanted policy that is in one is over: of the default policy, and of those of queues.
+    pub(crate) fn dues(&self) -> impl Iterator<Item = (Option<&str>, f64)> {
+        let of_queues = self.queues.iter().map(|(queue, history)| (Some(queue.as_str()), history));
+        let all = std::iter::once((None, &self.default)).chain(of_queues);
+        all.filter_map(|(queue, history)| Some((queue, history.next_due()?)))
     }
 
     /// No queue has a policy of its own yet.

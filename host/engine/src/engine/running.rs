@@ -9,7 +9,7 @@ use super::waiting::HOLDS;
 use crate::columns::JobEventKind;
 use crate::core::job::Running;
 use crate::core::scope::QueueId;
-use crate::event::{Action, RpcError};
+use crate::event::{Action, RpcError, SCHEDULER_RESTART};
 
 const ENOENT: i32 = 2;
 const EBUSY: i32 = 16;
@@ -53,7 +53,7 @@ impl Engine {
             }
             Err(error) => out.push(Action::Raise {
                 id,
-                kind: "scheduler-restart".to_owned(),
+                kind: SCHEDULER_RESTART.to_owned(),
                 severity: 0,
                 note: format!("failed to reallocate R for running job: {error}"),
             }),

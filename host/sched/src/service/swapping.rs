@@ -254,20 +254,31 @@ impl Service {
 
     /// The policies that are wanted come back when their quarantine is over.
     pub(super) fn bring_back(&mut self) {
-        let Some(engine) = &self.engine else { return };
-        if self.reloading {
-            return;
-        }
         let now = self.host.now();
-        if engine.swap_blocked_by().is_none() {
+        if self.may_return(None) {
             self.bring_back_at(None, now);
         }
         for queue in self.registry.queues() {
-            // A queue that the default policy decides has to wait for that one's swap.
-            if !self.swaps.contains_key(&None) && !self.swaps.contains_key(&Some(queue.clone())) {
+            if self.may_return(Some(&queue)) {
                 self.bring_back_at(Some(&queue), now);
             }
         }
+    }
+
+    /// Whether a swap of this policy could begin now. The end of the swap in the way, or of a reload, makes a turn of its own.
+    fn may_return(&self, queue: Option<&str>) -> bool {
+        let Some(engine) = self.engine.as_ref().filter(|_| !self.reloading) else { return false };
+        match queue {
+            None => engine.swap_blocked_by().is_none(),
+            // A queue that the default policy decides has to wait for that one's swap.
+            Some(queue) => ![None, Some(queue.to_owned())].iter().any(|at| self.swaps.contains_key(at)),
+        }
+    }
+
+    /// When [`Service::bring_back`] has something to do next.
+    pub(super) fn next_return(&self) -> Option<f64> {
+        let dues = self.registry.dues().filter(|(queue, _)| self.may_return(*queue));
+        dues.map(|(_, time)| time).min_by(f64::total_cmp)
     }
 
     fn bring_back_at(&mut self, queue: Option<&str>, now: f64) {

@@ -103,7 +103,7 @@ impl Service {
             .as_ref()
             .filter(|_| rest.is_none() && self.may_pass())
             .and_then(|engine| engine.next_wake());
-        let times = [wake, self.registry.next_due(), self.probation_ends()];
+        let times = [wake, self.next_return(), self.probation_ends()];
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).ok();
         let watch = self.session.next_tick().and_then(seconds);
         let periods = [rest, watch, self.states_due(), self.forecast_due(), self.kept_vertices.due()];

@@ -80,6 +80,20 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "what an inactive job held, of which R could not be read, was given to another",
     ),
     (7569, Profile::Policies, "3,26", "0", "a scheduler that was offline turned without a pause"),
+    (
+        133_317,
+        Profile::Builtin,
+        "1,19",
+        "2,7",
+        "what an inactive job held, on a node that had left the inventory, was given to another",
+    ),
+    (
+        137_596,
+        Profile::Policies,
+        "3,6-7",
+        "0,5",
+        "a quarantine that ended while a swap waited made turns without a pause",
+    ),
 ];
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fluxgate_engine::Event;
+use fluxgate_engine::{Event, SCHEDULER_RESTART};
 use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use serde_json::{Value, json};
 
@@ -286,10 +286,8 @@ impl Session {
                     tracing::warn!(job = %id, error, "holds resources, but its R cannot be found");
                 }
                 Err(error) => {
-                    self.stats.hello_lost += 1;
-                    self.given_up();
                     let note = format!("failed to reallocate R for running job: {error}");
-                    self.raise(id, "scheduler-restart", 0, &note, out);
+                    self.raise(id, SCHEDULER_RESTART, 0, &note, out);
                 }
             }
         }
@@ -304,6 +302,9 @@ impl Session {
     pub(super) fn raise(&mut self, id: JobId, kind: &str, severity: u8, note: &str, out: &mut Vec<Output>) {
         let note = one_line(note, NOTE_LEN_MAX);
         tracing::warn!(job = %id, kind, severity, note, "raising an exception");
+        if kind == SCHEDULER_RESTART {
+            self.given_up();
+        }
         let payload = json!({"id": id.0, "severity": severity, "type": kind, "note": note});
         self.ask(Message::request("job-manager.raise").with_json(&payload), Asked::Raise(id), out);
     }

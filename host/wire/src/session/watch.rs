@@ -336,9 +336,11 @@ impl Session {
         !self.config.audit.is_zero() && self.dialect == Dialect::Current && self.hello.streaming
     }
 
-    /// A job of hello was given up.
+    /// A job of hello was given up: the next count is due.
     pub(super) fn given_up(&mut self) {
-        self.watch.must_count = self.audits();
+        self.stats.hello_lost += 1;
+        self.watch.must_count = true;
+        self.watch.next_audit = self.watch.now;
     }
 
     /// The job manager's count was compared, or cannot be had.
@@ -359,7 +361,7 @@ impl Session {
     /// True while nothing may start, because it is not known what jobs hold of which R could not be read: an inactive job
     /// keeps its resources in spite of the exception (pitfall 4).
     pub fn must_count(&self) -> bool {
-        self.watch.must_count
+        self.watch.must_count && self.audits()
     }
 
     /// Drops questions without an answer.
