@@ -106,6 +106,7 @@ struct Scored {
     submitted: Reverse<u64>,
     id: Reverse<u64>,
     candidate: Candidate,
+    cores: u32,
 }
 
 /// One pass by score, the largest first; equal scores are in Flux's own order, that is higher priority, then earlier
@@ -121,6 +122,7 @@ pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score
         submitted: Reverse(in_order(job.t_submit)),
         id: Reverse(job.id),
         candidate,
+        cores: job.cores,
     };
     let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: false });
     let mut all: BinaryHeap<Scored> = first_of_groups.into_iter().map(&mut scored).collect();
@@ -134,13 +136,58 @@ pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score
     if !heads(pass, depth, None, &mut first) {
         return;
     }
-    let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: true });
-    let mut fitting: BinaryHeap<Scored> = first_of_groups.into_iter().map(&mut scored).collect();
-    while let Some(top) = fitting.pop() {
-        if pass.start(top.candidate) == Err(Refusal::Limit) {
+    all.extend(last.and_then(|candidate| groups::next(pass, candidate, true)).map(&mut scored));
+    // The first of a group has the largest score of it, so a group is asked for a job that fits when its turn comes.
+    let mut left = Left::new(pass);
+    while let Some(top) = all.pop() {
+        if !left.fits_any(pass) {
             return;
         }
-        fitting.extend(groups::next(pass, top.candidate, true).map(&mut scored));
+        if left.could_hold(top.cores) {
+            match pass.start(top.candidate) {
+                Ok(()) => left.took(top.cores, top.candidate),
+                Err(Refusal::Limit) => return,
+                Err(_) => left.refused(top.candidate),
+            }
+        }
+        all.extend(groups::next(pass, top.candidate, true).map(&mut scored));
+    }
+}
+
+/// What a pass can still start, from above: free cores, and one candidate that may fit. What does not fit once in a pass
+/// does not fit later in it.
+struct Left {
+    cores: u32,
+    /// The last of [`Pass::next_fitting`], with its fewest cores.
+    fitting: Option<(Candidate, u32)>,
+}
+
+impl Left {
+    fn new(pass: &mut dyn Pass) -> Self {
+        Left { cores: pass.totals().free_cores, fitting: None }
+    }
+
+    /// False if no candidate of the pass can start.
+    fn fits_any(&mut self, pass: &mut dyn Pass) -> bool {
+        while self.fitting.is_none_or(|(_, cores)| cores > self.cores) {
+            let Some(candidate) = pass.next_fitting().filter(|_| self.cores > 0) else { return false };
+            self.fitting = Some((candidate, pass.describe(candidate).cores));
+        }
+        true
+    }
+
+    fn could_hold(&self, cores: u32) -> bool {
+        cores <= self.cores
+    }
+
+    fn took(&mut self, cores: u32, candidate: Candidate) {
+        self.cores = self.cores.saturating_sub(cores);
+        self.refused(candidate);
+    }
+
+    /// The candidate does not fit any more.
+    fn refused(&mut self, candidate: Candidate) {
+        self.fitting = self.fitting.filter(|(fitting, _)| *fitting != candidate);
     }
 }
 

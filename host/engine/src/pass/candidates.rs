@@ -42,7 +42,7 @@ impl Pass {
 
     fn advance(&mut self, fitting: bool) -> Option<u32> {
         self.sought_fitting |= fitting;
-        while (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted() {
+        while self.may_offer() {
             if fitting {
                 self.drop_standing();
                 let Core { resources, .. } = &mut *self.core;
@@ -110,6 +110,11 @@ impl Pass {
         let (key, slot) = queue.native.range((from, Unbounded)).next().map(|(k, s)| (*k, *s))?;
         self.native = Some(key);
         Some(self.offer(slot))
+    }
+
+    /// False once the candidates or the time of this pass are used up.
+    pub(super) fn may_offer(&mut self) -> bool {
+        (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted()
     }
 
     pub(super) fn offer(&mut self, slot: Slot) -> u32 {
