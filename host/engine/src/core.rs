@@ -62,6 +62,11 @@ pub(crate) struct Core {
     pub(crate) unparked_epoch: u64,
     /// The queues for which the last round made passes.
     pub(crate) passed: Vec<QueueId>,
+    /// The last queue of this round in which a job that still waits lost its reservation.
+    pub(crate) reservation_lost: Option<QueueId>,
+    /// The time of the last round after which such a loss made other queues need a pass, and whether it was the last one.
+    pub(crate) repeated: Option<f64>,
+    pub(crate) repeats: bool,
     /// Whether the default scope has an active policy, and a successor; decides the orders of new queues.
     open: [bool; 2],
     jobs: Pages<Job>,
@@ -99,6 +104,9 @@ impl Core {
             serial: 0,
             unparked_epoch,
             passed: Vec::new(),
+            reservation_lost: None,
+            repeated: None,
+            repeats: false,
             open: [false; 2],
             jobs: Pages::default(),
             vacant: Vec::new(),
@@ -355,6 +363,20 @@ impl Core {
         rows.nodes.push(job.request.min_nodes());
         rows.cores.push(job.request.min_cores());
         rows.gpus.push(job.request.min_gpus());
+    }
+
+    /// The queues that have made no pass since another lost a reservation need one: a job may wait for that alone. Once
+    /// for each time, so that passes come to an end whatever policies do.
+    pub(crate) fn after_lost_reservation(&mut self, now: f64) {
+        let lost = self.reservation_lost.take().filter(|_| self.repeated.is_none_or(|before| before < now));
+        self.repeats = lost.is_some();
+        let Some(queue) = lost else { return };
+        self.repeated = Some(now);
+        let (before, after) = self.queues.split_at_mut(queue as usize);
+        before.iter_mut().for_each(|queue| queue.dirty = !queue.native.is_empty());
+        for (queue, id) in after.iter_mut().zip(queue..).skip(1) {
+            queue.dirty |= !queue.native.is_empty() && !self.passed.contains(&id);
+        }
     }
 
     /// Every queue with waiting jobs needs a pass.

@@ -99,6 +99,12 @@ impl Engine {
         turns || self.policies.is_swapping() || self.core.queues.iter().any(|queue| queue.is_due(now))
     }
 
+    /// True if the last call of [`Engine::pass`] made another one necessary at the same time, without any event: a job
+    /// lost its reservation, for which jobs of other queues may have waited. At most once for each time.
+    pub fn repeats_pass(&self) -> bool {
+        self.core.repeats
+    }
+
     /// The next time at which a pass is due although no event happens, seconds since the epoch.
     pub fn next_wake(&self) -> Option<f64> {
         let wakes = self.core.queues.iter().filter_map(|queue| queue.wake);
@@ -246,6 +252,7 @@ impl Engine {
                 }
             }
         }
+        self.core.after_lost_reservation(now);
         self.core.interrupt.end();
         out
     }

@@ -97,9 +97,13 @@ impl Engine {
             queue = Some(job.queue);
             core.resources.unreserve(id);
             let queue = &mut core.queues[job.queue as usize];
-            queue.reserved.retain(|other| *other != id);
             // The queue may have been blocked by this job.
             queue.dirty = true;
+            if queue.reserved.contains(&id) {
+                queue.reserved.retain(|other| *other != id);
+                // Other queues may have been blocked by its reservation.
+                core.all_dirty();
+            }
         }
         self.note(JobEventKind::Removed, id, queue, now, 0.0);
         true
@@ -126,22 +130,18 @@ impl Engine {
         let core = &*self.core;
         let mut denied = Vec::new();
         for queue in &core.queues {
-            let mut lost: BTreeMap<ShapeId, Option<(String, Vec<JobId>)>> = BTreeMap::new();
+            let mut lost: BTreeMap<ShapeId, Option<String>> = BTreeMap::new();
+            // In the order of the queue: the numbers of shapes differ after a restart.
             for job in queue.native.values().filter_map(|slot| core.job(*slot)) {
                 let why = || core.resources.satisfiable_by_other_properties(&job.request).err();
-                let lost = lost.entry(job.request.shape());
-                if let Some((_, ids)) = lost.or_insert_with(|| Some((why()?.to_string(), Vec::new()))) {
-                    ids.push(job.id);
-                }
+                let lost = lost.entry(job.request.shape()).or_insert_with(|| Some(why()?.to_string()));
+                denied.extend(lost.clone().map(|note| (job.id, note)));
             }
-            denied.extend(lost.into_values().flatten());
         }
-        for (note, ids) in denied {
-            for id in ids {
-                self.withdraw(id, now);
-                self.core.stats.denied += 1;
-                out.push(Action::Deny { id, note: note.clone() });
-            }
+        for (id, note) in denied {
+            self.withdraw(id, now);
+            self.core.stats.denied += 1;
+            out.push(Action::Deny { id, note });
         }
     }
 }

@@ -101,6 +101,11 @@ impl Pass {
                 reserved.push(job.id);
             }
         }
+        let waits_without =
+            |id: &JobId| core.job(core.slot_of(*id)?).filter(|job| job.t_estimate().is_none());
+        if core.queues.len() > 1 && before.iter().any(|id| waits_without(id).is_some()) {
+            core.reservation_lost = Some(self.queue);
+        }
         if reserved.is_empty() {
             lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
         }

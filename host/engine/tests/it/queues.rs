@@ -469,3 +469,30 @@ fn queues_are_bounded_and_a_successor_that_fails_is_named() {
     );
     assert_eq!(who(&engine, "a"), ("lifo", true, None));
 }
+
+/// A job of `b` has a reservation, and a job of `a` waits for that alone.
+fn reserved_in_the_other() -> Engine {
+    let mut engine = engine(1, 4);
+    install(&mut engine, Script::named("easy").run(easy), 0.0);
+    assert_eq!(started(&submit(&mut engine, 0.0, vec![(1, queued(3, 100.0, "a"))])), [1]);
+    submit(&mut engine, 0.0, vec![(2, queued(4, 10.0, "b"))]);
+    assert_eq!(started(&submit(&mut engine, 0.0, vec![(3, queued(1, 500.0, "a"))])), [0u64; 0]);
+    assert!(!engine.needs_pass(1.0));
+    engine
+}
+
+#[test]
+fn a_withdrawn_job_frees_what_was_reserved_for_it_in_every_queue() {
+    let mut engine = reserved_in_the_other();
+    engine.step(Event::Cancel { id: JobId(2) }, 1.0);
+    assert_eq!(started(&engine.pass(1.0)), [3]);
+}
+
+#[test]
+fn a_reservation_that_is_not_made_anew_is_free_for_every_queue() {
+    let mut engine = reserved_in_the_other();
+    set_queue_policy(&mut engine, "b", Script::named("fcfs").run(fcfs), 1.0);
+    assert!(engine.repeats_pass() && engine.needs_pass(1.0));
+    assert_eq!(started(&engine.pass(1.0)), [3]);
+    assert!(!engine.repeats_pass() && !engine.needs_pass(1.0));
+}

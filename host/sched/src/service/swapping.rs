@@ -389,7 +389,9 @@ impl Service {
     /// When a probation ends, or is judged next.
     pub(super) fn probation_ends(&self) -> Option<f64> {
         let now = self.host.now();
-        self.probations.values().map(|probation| probation.next_look(now)).min_by(f64::total_cmp)
+        // While a swap waits nothing is judged; its end makes a turn of its own.
+        let judged = self.probations.iter().filter(|(at, _)| !self.swaps.contains_key(*at));
+        judged.map(|(_, probation)| probation.next_look(now)).min_by(f64::total_cmp)
     }
 
     /// The probation of a queue's policy, or of the default one.

@@ -244,6 +244,6 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             let pass = PassMade { time: self.now, waiting: waiting as u64, started };
             observers.iter_mut().try_for_each(|o| o.pass_made(&pass))?;
         }
-        Ok(())
+        if self.engine.repeats_pass() { self.pass(observers) } else { Ok(()) }
     }
 }

@@ -314,6 +314,9 @@ impl JobManager {
         let above = self.ceiling.is_some_and(|(queue, most)| job.plan.queue == Some(queue) && whole > most);
         if job.r.is_some() {
             sight.reached("a job that holds resources is denied more");
+        } else if matches!(job.state, State::Cleanup | State::Inactive) {
+            // What it held when it was denied may have been released since.
+            sight.reached("a job that has ended is denied");
         } else if sight.book.is_feasible(job.want()) && job.refused < 2 && !above && self.whims < 2 {
             sight.broken(format!("job {id} was denied, and could run: {note}"));
         } else {

@@ -94,6 +94,28 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "0,5",
         "a quarantine that ended while a swap waited made turns without a pause",
     ),
+    (285_779, Profile::Builtin, "1-3", "1-2", "what a shrink denies came in another order after a restart"),
+    (
+        299_193,
+        Profile::Policies,
+        "19",
+        "",
+        "the denial of a job that had ended counted as one of a job that could run",
+    ),
+    (
+        208_924,
+        Profile::Policies,
+        "10,13,15,26",
+        "",
+        "a reservation that was not made anew kept a job of another queue waiting",
+    ),
+    (
+        327_808,
+        Profile::Policies,
+        "0",
+        "0,2,4,6",
+        "a probation that ended while a swap waited made turns without a pause",
+    ),
 ];
 
 #[test]
