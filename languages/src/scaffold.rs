@@ -5,8 +5,7 @@
 use fluxgate_guest::scaffold as rust;
 pub use fluxgate_guest::scaffold::check_name;
 
-/// The contract, which is part of every folder.
-const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
+use crate::contract;
 
 /// Versions of tools, for the folders that name them.
 const VERSIONS: &str = include_str!("../versions.toml");
@@ -96,7 +95,7 @@ const C: [(&str, &str); 7] = folder![
     "test.c" = "c/template/test.c",
 ];
 
-const GO: [(&str, &str); 19] = folder![
+const GO: [(&str, &str); 37] = folder![
     ".gitignore" = "go/template/gitignore",
     "README.md" = "go/template/README.md",
     "fluxgate-policy.toml" = "go/template/fluxgate-policy.toml",
@@ -104,14 +103,32 @@ const GO: [(&str, &str); 19] = folder![
     "policy.go" = "go/template/policy.go",
     "policy_test.go" = "go/template/policy_test.go",
     "sdk/abi/abi.go" = "go/abi/abi.go",
+    "sdk/abi/rows.go" = "go/abi/rows.go",
+    "sdk/attributes/attributes.go" = "go/attributes/attributes.go",
+    "sdk/attributes/host_other.go" = "go/attributes/host_other.go",
+    "sdk/attributes/host_wasm.go" = "go/attributes/host_wasm.go",
+    "sdk/flow/flow.go" = "go/flow/flow.go",
+    "sdk/flow/host_other.go" = "go/flow/host_other.go",
+    "sdk/flow/host_wasm.go" = "go/flow/host_wasm.go",
     "sdk/fluxgate.go" = "go/fluxgate.go",
     "sdk/go.mod" = "go/go.mod",
+    "sdk/groups/groups.go" = "go/groups/groups.go",
+    "sdk/groups/host_other.go" = "go/groups/host_other.go",
+    "sdk/groups/host_wasm.go" = "go/groups/host_wasm.go",
+    "sdk/many/host_other.go" = "go/many/host_other.go",
+    "sdk/many/host_wasm.go" = "go/many/host_wasm.go",
+    "sdk/many/many.go" = "go/many/many.go",
     "sdk/observing/export_wasm.go" = "go/observing/export_wasm.go",
     "sdk/observing/observing.go" = "go/observing/observing.go",
     "sdk/ordering/export_wasm.go" = "go/ordering/export_wasm.go",
     "sdk/ordering/ordering.go" = "go/ordering/ordering.go",
     "sdk/pass_wasm.go" = "go/pass_wasm.go",
     "sdk/policy_wasm.go" = "go/policy_wasm.go",
+    "sdk/ranking/export_wasm.go" = "go/ranking/export_wasm.go",
+    "sdk/ranking/ranking.go" = "go/ranking/ranking.go",
+    "sdk/resources/host_other.go" = "go/resources/host_other.go",
+    "sdk/resources/host_wasm.go" = "go/resources/host_wasm.go",
+    "sdk/resources/resources.go" = "go/resources/resources.go",
     "sdk/scheduling/export_wasm.go" = "go/scheduling/export_wasm.go",
     "sdk/scheduling/scheduling.go" = "go/scheduling/scheduling.go",
     "sdk/state/export_wasm.go" = "go/state/export_wasm.go",
@@ -155,11 +172,14 @@ pub fn files(language: Language, name: &str) -> Result<Vec<(String, String)>, St
         let text = if path.starts_with("sdk/") { (*text).to_owned() } else { filled(text, name) };
         files.push(((*path).to_owned(), text));
     }
-    let contract = match language {
-        Language::Js | Language::Python => "wit/deps/policy/policy.wit",
-        _ => "sdk/policy.wit",
+    // The contract is part of every folder.
+    let room = match language {
+        Language::Js | Language::Python => "wit/deps/policy",
+        _ => "sdk",
     };
-    files.push((contract.to_owned(), CONTRACT.to_owned()));
+    for (file, text) in [("policy.wit", contract::POLICY)].into_iter().chain(contract::GAINED) {
+        files.push((format!("{room}/{file}"), text.to_owned()));
+    }
     Ok(files)
 }
 
@@ -181,6 +201,10 @@ mod tests {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
+            // The interpreter of the build leaves its own files beside modules.
+            if path.ends_with("__pycache__") {
+                continue;
+            }
             if path.is_dir() {
                 walk(root, &path, found);
             } else {
