@@ -135,14 +135,19 @@ const GO: [(&str, &str); 37] = folder![
     "sdk/state/state.go" = "go/state/state.go",
 ];
 
-const JS: [(&str, &str); 8] = folder![
+const JS: [(&str, &str); 13] = folder![
     ".gitignore" = "js/template/gitignore",
     "README.md" = "js/template/README.md",
     "fluxgate-policy.toml" = "js/template/fluxgate-policy.toml",
     "package.json" = "js/template/package.json",
     "policy.js" = "js/template/policy.js",
     "policy.test.js" = "js/template/policy.test.js",
+    "sdk/attributes.js" = "js/attributes.js",
+    "sdk/flow.js" = "js/flow.js",
     "sdk/fluxgate.js" = "js/fluxgate.js",
+    "sdk/groups.js" = "js/groups.js",
+    "sdk/many.js" = "js/many.js",
+    "sdk/resources.js" = "js/resources.js",
     "wit/world.wit" = "js/template/world.wit",
 ];
 

@@ -213,7 +213,10 @@ mod tests {
         let house = House::find().unwrap();
         let found = find(&house, &Language::ALL.into_iter().collect()).unwrap();
         let names: Vec<&str> = found.iter().map(|folder| folder.name.as_str()).collect();
-        assert_eq!(names, ["abilities-c", "abilities-go", "easy-c", "easy-go", "easy-js", "easy-python"]);
+        assert_eq!(
+            names,
+            ["abilities-c", "abilities-go", "abilities-js", "easy-c", "easy-go", "easy-js", "easy-python"]
+        );
         for folder in &found {
             let inputs = folder.inputs(&house).unwrap();
             assert!(inputs.iter().any(|path| path.ends_with("wit/0.1.0/policy.wit")), "{inputs:?}");
