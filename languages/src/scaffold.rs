@@ -151,13 +151,19 @@ const JS: [(&str, &str); 13] = folder![
     "wit/world.wit" = "js/template/world.wit",
 ];
 
-const PYTHON: [(&str, &str); 8] = folder![
+const PYTHON: [(&str, &str); 14] = folder![
     ".gitignore" = "python/template/gitignore",
     "README.md" = "python/template/README.md",
     "fluxgate-policy.toml" = "python/template/fluxgate-policy.toml",
     "policy.py" = "python/template/policy.py",
     "requirements.txt" = "python/template/requirements.txt",
     "rule.py" = "python/template/rule.py",
+    "sdk/fluxgate/__init__.py" = "python/fluxgate/__init__.py",
+    "sdk/fluxgate/attributes.py" = "python/fluxgate/attributes.py",
+    "sdk/fluxgate/flow.py" = "python/fluxgate/flow.py",
+    "sdk/fluxgate/groups.py" = "python/fluxgate/groups.py",
+    "sdk/fluxgate/many.py" = "python/fluxgate/many.py",
+    "sdk/fluxgate/resources.py" = "python/fluxgate/resources.py",
     "test_rule.py" = "python/template/test_rule.py",
     "wit/world.wit" = "python/template/world.wit",
 ];

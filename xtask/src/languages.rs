@@ -215,7 +215,16 @@ mod tests {
         let names: Vec<&str> = found.iter().map(|folder| folder.name.as_str()).collect();
         assert_eq!(
             names,
-            ["abilities-c", "abilities-go", "abilities-js", "easy-c", "easy-go", "easy-js", "easy-python"]
+            [
+                "abilities-c",
+                "abilities-go",
+                "abilities-js",
+                "abilities-python",
+                "easy-c",
+                "easy-go",
+                "easy-js",
+                "easy-python"
+            ]
         );
         for folder in &found {
             let inputs = folder.inputs(&house).unwrap();

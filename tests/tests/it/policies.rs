@@ -4,8 +4,16 @@ use fluxgate_tests::fixture::{SHIPPED, World, cli, folder, for_both_dialects, no
 use serde_json::{Value, json};
 
 /// The components that `cargo xtask policies --lang all` builds beside the policies in Rust.
-const OTHER_LANGUAGES: [&str; 7] =
-    ["abilities-c", "abilities-go", "abilities-js", "easy-c", "easy-go", "easy-js", "easy-python"];
+const OTHER_LANGUAGES: [&str; 8] = [
+    "abilities-c",
+    "abilities-go",
+    "abilities-js",
+    "abilities-python",
+    "easy-c",
+    "easy-go",
+    "easy-js",
+    "easy-python",
+];
 
 fn path(policy: &str) -> String {
     policies().join(format!("{policy}.wasm")).to_str().unwrap().to_owned()
