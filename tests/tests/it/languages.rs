@@ -1,4 +1,4 @@
-//! One policy in five languages makes the same decisions, job for job; and none of them gets WASI.
+//! One policy in seven languages makes the same decisions, job for job; and none of them gets WASI.
 //!
 //! The suite builds only Rust. The others are compared after `cargo xtask policies --lang all`.
 
@@ -13,8 +13,14 @@ use fluxgate_tests::fixture::{policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 
 /// Languages and their tools.
-const LANGUAGES: [(&str, &str); 4] =
-    [("c", "clang"), ("go", "Go"), ("js", "componentize-qjs"), ("python", "componentize-py")];
+const LANGUAGES: [(&str, &str); 6] = [
+    ("c", "clang"),
+    ("cpp", "clang"),
+    ("go", "Go"),
+    ("js", "componentize-qjs"),
+    ("ts", "typescript"),
+    ("python", "componentize-py"),
+];
 
 /// A component that was built.
 struct Built {
@@ -62,14 +68,14 @@ fn compare(workload: &Workload, machine: &Machine) {
 }
 
 #[test]
-fn five_languages_one_schedule_of_a_made_up_log() {
+fn seven_languages_one_schedule_of_a_made_up_log() {
     let workload = made_up(1500);
     let machine = Machine::from_header(&workload.header).unwrap();
     compare(&workload, &machine);
 }
 
 #[test]
-fn five_languages_one_schedule_of_a_real_log() {
+fn seven_languages_one_schedule_of_a_real_log() {
     let Some(path) = shared("data/swf/KTH-SP2-1996-2.1-cln.swf.gz") else { return };
     let workload = Workload::load(&path, &Options { max_jobs: Some(5000), ..Options::default() }).unwrap();
     let machine = Machine::from_header(&workload.header).unwrap();
