@@ -113,6 +113,23 @@ fn groups_leave_no_core_idle_that_a_waiting_job_could_use() {
     }
 }
 
+/// An answer has 4,096 groups at most, so each language has to ask for those after it.
+#[test]
+fn groups_that_are_more_than_one_answer_all_start() {
+    let dir = folder();
+    let mut text = "; MaxProcs: 5000\n; UnixStartTime: 0\n".to_owned();
+    for user in 1..=4500 {
+        text += &format!("{user} 0 -1 10 1 -1 -1 1 10 -1 1 {user} 1 -1 1 -1 -1 -1\n");
+    }
+    let log = write(dir.path(), "l.swf", &text);
+    for Built { file, .. } in built() {
+        let found = starts(&["replay", &log, "--policy", &format!("{}:use=groups", file.display())]);
+        assert_eq!(found.len(), 4500);
+        let late = found.iter().find(|(_, start)| *start > 0.0);
+        assert!(late.is_none(), "{}: {late:?}", file.display());
+    }
+}
+
 #[test]
 fn flow_is_kept_below_half_of_what_there_is() {
     let dir = folder();
