@@ -83,10 +83,10 @@ pub(crate) struct Tools {
 impl Tools {
     /// Finds them on this machine, or fetches them.
     pub(crate) fn find(house: &House, language: Language) -> Result<Self> {
-        let room_of = |language: Language| house.target().join("toolchains").join(language.name());
         // C++ has no tools of its own.
         let own = if language == Language::Cpp { Language::C } else { language };
-        let (room, version) = (room_of(own), pinned(house, own)?);
+        let room = house.target().join("toolchains").join(own.name());
+        let version = pinned(house, own)?;
         let mut tools = Tools { language, path: Vec::new(), settings: Vec::new(), version: version.clone() };
         match language {
             Language::C | Language::Cpp => tools.clang(&room)?,

@@ -59,16 +59,12 @@ def _answer(question: Callable[[], T]) -> tuple[T | None, Refusal | None]:
         return None, why.value
 
 
-def _rows(
-    jobs: Sequence[int], ask: Callable[[list[int]], list[int]]
-) -> list[list[int]]:
+def _rows(jobs: Sequence[int], ask: Callable[[list[int]], list[int]]) -> list[list[int]]:
     """Columns of rows, which come one row after another, as a list for each row."""
     split: list[list[int]] = []
     for at in range(0, len(jobs), JOBS_MAX):
         some = list(jobs[at : at + JOBS_MAX])
         answers = ask(some)
         columns = len(answers) // len(some)
-        split += [
-            answers[i * columns : (i + 1) * columns] for i in range(len(some))
-        ]
+        split += [answers[i * columns : (i + 1) * columns] for i in range(len(some))]
     return split
