@@ -24,6 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- Records ---- */
 
 /* Text: UTF-8, not terminated by a zero. */
@@ -33,7 +37,11 @@ typedef struct {
 } fg_text;
 
 /* A text of a string literal. */
+#ifdef __cplusplus
+#define FG_TEXT(literal) (fg_text{(literal), sizeof(literal) - 1})
+#else
 #define FG_TEXT(literal) ((fg_text){(literal), sizeof(literal) - 1})
+#endif
 
 /* An RFC 19 FLUID. */
 typedef uint64_t fg_job_id;
@@ -220,7 +228,11 @@ bool fg_float(fg_text text, double *value);
 /* ---- Exports ---- */
 
 /* The answer of `configure` and `restore`: FG_ACCEPT, or the sentence that says why not. */
+#ifdef __cplusplus
+#define FG_ACCEPT (fg_text{nullptr, 0})
+#else
 #define FG_ACCEPT ((fg_text){NULL, 0})
+#endif
 
 typedef struct {
     uint32_t version;
@@ -277,7 +289,8 @@ void fg_abi_done(void);
     FG_EXPORT("state@0.1.0#save") void *fg_export_save(void) { return fg_abi_save(save()); }                           \
     FG_EXPORT("state@0.1.0#restore")                                                                                   \
     void *fg_export_restore(char *from, size_t from_length, uint32_t version, uint8_t *data, size_t length) {          \
-        fg_text why_not = restore((fg_text){from, from_length}, version, data, length);                                \
+        fg_text name = {from, from_length};                                                                            \
+        fg_text why_not = restore(name, version, data, length);                                                        \
         fg_free(from);                                                                                                 \
         fg_free(data);                                                                                                 \
         return fg_abi_restore(why_not);                                                                                \
@@ -300,5 +313,9 @@ void fg_abi_done(void);
 #define FG_STATE(save, restore)
 #define FG_RANKING(scores)
 
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 #endif

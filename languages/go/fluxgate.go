@@ -7,8 +7,11 @@
 // randomness, and the clock stands still.
 //
 // A policy's main package calls [Register] in init, and one function of each ability it has: [fluxgate/ordering].By,
-// [fluxgate/scheduling].With, [fluxgate/observing].With, [fluxgate/state].With. Importing the package of an ability is
-// what exports it, so import only the abilities of the policy.
+// [fluxgate/scheduling].With, [fluxgate/observing].With, [fluxgate/state].With, [fluxgate/ranking].By. Importing the
+// package of an ability is what exports it, so import only the abilities of the policy.
+//
+// What the contract gained after the release of 0.1.0 is in packages of its own: fluxgate/many, fluxgate/groups,
+// fluxgate/flow, fluxgate/resources and fluxgate/attributes. A policy that imports none of them runs on hosts without them.
 //
 // A test is an ordinary `go test` with a [Pass] of its own.
 package fluxgate
@@ -30,6 +33,15 @@ type Job struct {
 	TSubmit, Duration                      float64
 	Priority, UserID, Nodes, Cores, GPUs   uint32
 }
+
+// Row is a candidate with what it asks for.
+type Row struct {
+	Candidate Candidate
+	Job       Job
+}
+
+// JobsMax is the number of candidates in one question at most.
+const JobsMax = 4096
 
 // Jobs is a batch of jobs, a slice for each field; row i is job i. The slices are the policy's during the call only.
 type Jobs struct {

@@ -6,11 +6,18 @@
 // candidate is null, and numbers are never negative (the engine hands over a u32 as an i32). `policy.wit` documents
 // each question. Times and durations are seconds. A job id is a number, exact up to 2^53 only: use it to identify
 // a job, with its time of submission where ids may be equal. `Date.now()` is a trap: time is an argument.
+//
+// What the contract gained after the release of 0.1.0 is in modules beside this one: `many.js`, `groups.js`, `flow.js`,
+// `resources.js` and `attributes.js`. Each needs its line in the policy's world, such as
+// `include fluxgate:policy/with-flow@0.1.0;`. A policy without that line runs on hosts that lack it.
 import rawLog from "fluxgate:policy/log@0.1.0";
 import rawMachine from "fluxgate:policy/machine@0.1.0";
 import raw from "fluxgate:policy/pass@0.1.0";
 
 const NONE = 0xffffffff;
+
+/** Candidates of one question, at most. */
+export const JOBS_MAX = 4096;
 
 /** A u32 from the host, whatever its sign. */
 export const u32 = (value) => value >>> 0;
@@ -37,11 +44,7 @@ export const pass = {
     nextFitting: () => candidate(raw.nextFitting()),
     rewind: () => raw.rewind(),
     /** id, tSubmit, duration, priority, userid, nodes, cores, gpus. */
-    describe(job) {
-        const found = raw.describe(job);
-        for (const field of ["priority", "userid", "nodes", "cores", "gpus"]) found[field] = u32(found[field]);
-        return found;
-    },
+    describe: (job) => unsigned(raw.describe(job)),
     fits: (job) => raw.fits(job),
     earliest: (job) => raw.earliest(job),
     /** Start it. Null after a start, else the refusal: `busy`, `delays-reservation`, `limit`, ... */
@@ -63,7 +66,34 @@ export const pass = {
     wakeAt: (time) => raw.wakeAt(time),
 };
 
-function refusal(question) {
+// ---- For the modules beside this one ----
+
+function unsigned(job) {
+    for (const field of ["priority", "userid", "nodes", "cores", "gpus"]) job[field] = u32(job[field]);
+    return job;
+}
+
+/** A candidate with what it asks for. */
+export const row = (found) => ({ candidate: u32(found.candidate), job: unsigned(found.job) });
+
+/** The answers about all these candidates, asked for in portions. */
+export function portions(jobs, ask) {
+    const found = [];
+    for (let at = 0; at < jobs.length; at += JOBS_MAX) {
+        for (const each of ask(jobs.slice(at, at + JOBS_MAX))) found.push(each);
+    }
+    return found;
+}
+
+/** Columns of rows, which come one row after another, as an array for each row. */
+export function amounts(jobs, ask) {
+    const answers = portions(jobs, ask);
+    const columns = answers.length / jobs.length;
+    return jobs.map((_, i) => answers.slice(i * columns, (i + 1) * columns));
+}
+
+/** Null, or what the host answered to a question that it refused. */
+export function refusal(question) {
     try {
         question();
         return null;

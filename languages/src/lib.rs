@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod contract;
 pub mod project;
 pub mod scaffold;
 pub mod template;

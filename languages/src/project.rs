@@ -198,7 +198,10 @@ mod tests {
     fn what_the_file_lacks_is_named() {
         for (text, complaint) in [
             ("name = \"x\"\nlanguage = \"c\"\n", "missing field `build`"),
-            ("name = \"x\"\nlanguage = \"cobol\"\nbuild = \"\"\n", "accepted are rust, c, go, js and python"),
+            (
+                "name = \"x\"\nlanguage = \"cobol\"\nbuild = \"\"\n",
+                "accepted are rust, c, cpp, go, js, ts and python",
+            ),
             ("name = \"../x\"\nlanguage = \"c\"\nbuild = \"\"\n", "is no name for a policy"),
             ("name", "fluxgate-policy.toml"),
         ] {

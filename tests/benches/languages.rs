@@ -1,27 +1,33 @@
-//! The cost of a language: EASY in each, its size, its compilation, the replay of a log and the passes of a deep
-//! queue.
+//! The cost of a language: EASY in each, its source, its size, its compilation, the replay of a log and the passes of a
+//! deep queue.
 //!
-//! Times are processor times, so that other work on the machine matters less. Languages that were not built are
-//! skipped: `cargo xtask policies --lang all`.
+//! Times are processor times, so that other work on the machine matters less, except those of single passes in a replay.
+//! The best of some replays counts. Languages that were not built are skipped: `cargo xtask policies --lang all`.
 
 use std::collections::BTreeMap;
 
 use fluxgate_engine::Event;
-use fluxgate_policy::{Compiled, Limits, Loader};
+use fluxgate_policy::{CallCost, Compiled, Limits, Loader, Snapshot};
 use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::workload::{Options, Workload};
 use fluxgate_tests::drive::{CORES, drive, full, narrow};
-use fluxgate_tests::fixture::{policies, shared};
+use fluxgate_tests::fixture::{policies, root, shared};
 use nix::time::{ClockId, clock_gettime};
 
-const LANGUAGES: [(&str, &str); 5] = [
-    ("Rust", "easy"),
-    ("C", "easy-c"),
-    ("Go", "easy-go"),
-    ("JavaScript", "easy-js"),
-    ("Python", "easy-python"),
+/// Names, components, and sources below `policies/easy`.
+const LANGUAGES: [(&str, &str, &str); 7] = [
+    ("Rust", "easy", "src/lib.rs"),
+    ("C", "easy-c", "c/policy.c"),
+    ("C++", "easy-cpp", "cpp/policy.cpp"),
+    ("Go", "easy-go", "go/policy.go"),
+    ("JavaScript", "easy-js", "js/policy.js"),
+    ("TypeScript", "easy-ts", "ts/policy.ts"),
+    ("Python", "easy-python", "python/policy.py"),
 ];
+
+/// Replays of the log, of which the best counts.
+const REPLAYS: u32 = 3;
 
 /// Waiting jobs during the passes.
 const PENDING: u64 = 10_000;
@@ -52,9 +58,58 @@ fn passes(compiled: &Compiled, depth: u32) -> (f64, u64) {
     }
     let seconds = processor() - begin;
     assert_eq!(running.len() as u64, CORES, "each round ends a job and starts another");
-    let calls = meter.snapshot().calls;
-    let run = calls.iter().find(|call| call.export == "scheduling.run").expect("passes were made");
-    (seconds * 1e6 / f64::from(count), run.fuel_max)
+    (seconds * 1e6 / f64::from(count), run_cost(&meter.snapshot()).fuel_max)
+}
+
+/// Lines of a source with code: neither empty, nor only a comment, nor a test.
+fn lines(source: &str) -> usize {
+    let text =
+        std::fs::read_to_string(root().join("policies/easy").join(source)).expect("the source is there");
+    let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+    let mut quoted = false;
+    let mut count = 0;
+    for line in code.lines().map(str::trim) {
+        let comment = ["//", "/*", "#!", "# ", "\"\"\""].iter().any(|mark| line.starts_with(mark));
+        quoted ^= line.matches("\"\"\"").count() % 2 == 1;
+        count += usize::from(!line.is_empty() && !comment && !quoted);
+    }
+    count
+}
+
+/// A replay of the log.
+struct Replay {
+    seconds: f64,
+    passes: CallCost,
+}
+
+impl Replay {
+    fn of(compiled: &Compiled, workload: &Workload) -> Replay {
+        let policy = compiled.instantiate(&config(1)).expect("it starts");
+        let meter = policy.meter();
+        let machine = Machine::from_header(&workload.header).expect("the header tells the machine");
+        let begin = processor();
+        let jobs = workload.jobs.iter().copied();
+        driver::run(jobs, machine.resources, driver::replay_config(), Some(Box::new(policy)), &mut [])
+            .expect("the replay runs");
+        let seconds = processor() - begin;
+        Replay { seconds, passes: run_cost(&meter.snapshot()) }
+    }
+
+    fn best(compiled: &Compiled, workload: &Workload) -> Replay {
+        let mut best = Replay::of(compiled, workload);
+        for _ in 1..REPLAYS {
+            let again = Replay::of(compiled, workload);
+            assert_eq!(again.passes.fuel, best.passes.fuel, "fuel is the same every time");
+            best.seconds = best.seconds.min(again.seconds);
+            best.passes.nanos = best.passes.nanos.min(again.passes.nanos);
+        }
+        best
+    }
+}
+
+fn run_cost(snapshot: &Snapshot) -> CallCost {
+    let run = snapshot.calls.iter().find(|call| call.export == "scheduling.run");
+    run.expect("passes were made").clone()
 }
 
 #[allow(clippy::print_stdout)]
@@ -64,11 +119,10 @@ fn main() {
     let log = "KTH-SP2-1996-2.1-cln";
     let workload = shared(&format!("data/swf/{log}.swf.gz"))
         .map(|path| Workload::load(&path, &Options::default()).expect("the log is good"));
-    println!("| language | kB | compile s | start ms | memory MiB | replay of {log} s | to Rust |");
-    println!("|--|--:|--:|--:|--:|--:|--:|");
+    println!("| language | lines | kB | compile s | start ms | memory MiB |");
+    println!("|--|--:|--:|--:|--:|--:|");
     let mut built = Vec::new();
-    let mut rust = None;
-    for (language, name) in LANGUAGES {
+    for (language, name, source) in LANGUAGES {
         let Ok(bytes) = std::fs::read(policies().join(format!("{name}.wasm"))) else { continue };
         let begin = processor();
         let compiled = loader.compile(&bytes).expect("it is a policy");
@@ -76,23 +130,33 @@ fn main() {
         let begin = processor();
         let policy = compiled.instantiate(&config(1)).expect("it starts");
         let start = processor() - begin;
-        let meter = policy.meter();
-        let (replay, ratio) = workload.as_ref().map_or((f64::NAN, f64::NAN), |workload| {
-            let machine = Machine::from_header(&workload.header).expect("the header tells the machine");
-            let begin = processor();
-            let jobs = workload.jobs.iter().copied();
-            driver::run(jobs, machine.resources, driver::replay_config(), Some(Box::new(policy)), &mut [])
-                .expect("the replay runs");
-            let seconds = processor() - begin;
-            (seconds, seconds / *rust.get_or_insert(seconds))
-        });
         println!(
-            "| {language} | {} | {compile:.2} | {:.2} | {:.1} | {replay:.2} | {ratio:.2} |",
+            "| {language} | {} | {} | {compile:.2} | {:.2} | {:.1} |",
+            lines(source),
             bytes.len().div_ceil(1000),
             start * 1e3,
-            meter.snapshot().memory as f64 / f64::from(1 << 20),
+            policy.meter().snapshot().memory as f64 / f64::from(1 << 20),
         );
         built.push((language, compiled));
+    }
+    if let Some(workload) = &workload {
+        println!();
+        println!(
+            "| language | replay of {log} s | to Rust | passes | us a pass | fuel a pass | most fuel of a pass |"
+        );
+        println!("|--|--:|--:|--:|--:|--:|--:|");
+        let mut rust = None;
+        for (language, compiled) in &built {
+            let Replay { seconds, passes } = Replay::best(compiled, workload);
+            println!(
+                "| {language} | {seconds:.2} | {:.2} | {} | {:.1} | {} | {} |",
+                seconds / *rust.get_or_insert(seconds),
+                passes.calls,
+                passes.nanos as f64 / 1e3 / passes.calls as f64,
+                passes.fuel / passes.calls,
+                passes.fuel_max,
+            );
+        }
     }
     println!();
     println!("| language | depth | us a pass | most fuel of a pass | share of a core at 100 passes/s |");

@@ -48,7 +48,10 @@ impl Folder {
             return Ok(None);
         }
         let Some(language) = Language::named(&language) else {
-            bail!("{}: `language` is `{language}`, but must be rust, c, go, js or python", file.display())
+            bail!(
+                "{}: `language` is `{language}`, but must be rust, c, cpp, go, js, ts or python",
+                file.display()
+            )
         };
         let name = value("name")?;
         let place = place.canonicalize().with_context(|| format!("{}", place.display()))?;
@@ -60,7 +63,9 @@ impl Folder {
     fn inputs(&self, house: &House) -> Result<BTreeSet<PathBuf>> {
         let mut inputs = BTreeSet::new();
         files(&self.place, &mut inputs)?;
-        for shared in ["src", self.language.name()] {
+        let shared =
+            ["src", self.language.name()].into_iter().chain(self.language.builds_on().map(Language::name));
+        for shared in shared {
             files(&house.root().join("languages").join(shared), &mut inputs)?;
         }
         files(&house.root().join("wit"), &mut inputs)?;
@@ -199,7 +204,7 @@ mod tests {
         assert!(said("language = \"rust\"\n").unwrap().is_none());
         for (text, complaint) in [
             ("name = \"x\"\nlanguage = \"c\"\n", "`build` must be there"),
-            ("name = \"x\"\nlanguage = \"cobol\"\n", "but must be rust, c, go, js or python"),
+            ("name = \"x\"\nlanguage = \"cobol\"\n", "but must be rust, c, cpp, go, js, ts or python"),
             ("name = 1\n", "`language` must be there"),
             ("name", "fluxgate-policy.toml"),
         ] {
@@ -213,7 +218,23 @@ mod tests {
         let house = House::find().unwrap();
         let found = find(&house, &Language::ALL.into_iter().collect()).unwrap();
         let names: Vec<&str> = found.iter().map(|folder| folder.name.as_str()).collect();
-        assert_eq!(names, ["abilities-c", "easy-c", "easy-go", "easy-js", "easy-python"]);
+        assert_eq!(
+            names,
+            [
+                "abilities-c",
+                "abilities-cpp",
+                "abilities-go",
+                "abilities-js",
+                "abilities-python",
+                "abilities-ts",
+                "easy-c",
+                "easy-cpp",
+                "easy-go",
+                "easy-js",
+                "easy-python",
+                "easy-ts"
+            ]
+        );
         for folder in &found {
             let inputs = folder.inputs(&house).unwrap();
             assert!(inputs.iter().any(|path| path.ends_with("wit/0.1.0/policy.wit")), "{inputs:?}");

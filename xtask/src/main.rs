@@ -65,7 +65,7 @@ enum Command {
     Policies {
         /// Folders of policies; by default all in `policies/` of the languages asked for.
         folders: Vec<PathBuf>,
-        /// Languages to build in: rust, c, go, js, python, or all. Tools that are missing are fetched below `target/`.
+        /// Languages to build in: rust, c, cpp, go, js, ts, python, or all. Tools that are missing are fetched below `target/`.
         #[arg(long, value_delimiter = ',', default_value = "rust", value_name = "LANGUAGES")]
         lang: Vec<String>,
         /// Put the components here instead.
@@ -215,7 +215,7 @@ fn build_policies(
                 }
                 ("rust", _) => with_rust = true,
                 (_, Some(language)) => drop(wanted.insert(language)),
-                _ => bail!("--lang {name}: accepted are rust, c, go, js, python and all"),
+                _ => bail!("--lang {name}: accepted are rust, c, cpp, go, js, ts, python and all"),
             }
         }
         others = languages::find(house, &wanted)?;

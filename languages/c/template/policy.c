@@ -33,4 +33,5 @@ static void keys(double now, const fg_jobs *jobs, double *key) {
 
 FG_POLICY(description, configure)
 FG_ORDERING(keys)
-/* Other abilities: FG_SCHEDULING(run), FG_OBSERVING(observe), FG_STATE(save, restore); see sdk/fluxgate.h. */
+/* Other abilities: FG_SCHEDULING(run), FG_OBSERVING(observe), FG_STATE(save, restore), FG_RANKING(scores); see
+ * sdk/fluxgate.h. */

@@ -1,6 +1,5 @@
 //go:build wasm
 
-// Package abi is memory that crosses the boundary of a component. Policies have no use for it.
 package abi
 
 import "unsafe"
@@ -44,6 +43,36 @@ func Take[T any](at, length uint32) []T {
 
 // TakeString is Take for text.
 func TakeString(at, length uint32) string { return string(Take[byte](at, length)) }
+
+// List is a list in memory.
+type List struct{ At, Length uint32 }
+
+// Text is Take for a list of bytes.
+func (l List) Text() string { return TakeString(l.At, l.Length) }
+
+// TakeList is Take for a list.
+func TakeList[T any](l List) []T { return Take[T](l.At, l.Length) }
+
+// Pointer returns the address of a slice's data, for an import.
+func Pointer[T any](slice []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(slice)) }
+
+// Stock is a kind of flow or of resources.
+type Stock struct {
+	Name, Unit  string
+	Total, Free uint64
+}
+
+// TakeStocks is Take for such kinds.
+func TakeStocks(l List) []Stock {
+	var stocks []Stock
+	for _, each := range TakeList[struct {
+		name, unit  List
+		total, free uint64
+	}](l) {
+		stocks = append(stocks, Stock{each.name.Text(), each.unit.Text(), each.total, each.free})
+	}
+	return stocks
+}
 
 // The answers of the export called last; what they point to must live until the host has read it.
 var kept [][]byte

@@ -6,7 +6,8 @@ import (
 	"math"
 
 	"fluxgate"
-	// Importing an ability exports it. Others: fluxgate/scheduling, fluxgate/observing, fluxgate/state.
+	// Importing an ability exports it. Others: fluxgate/scheduling, fluxgate/observing, fluxgate/state,
+	// fluxgate/ranking.
 	"fluxgate/ordering"
 )
 

@@ -1,7 +1,7 @@
 """What the host calls. The rule itself is in rule.py, which any Python can test.
 
-For a pass of one's own: `class Scheduling(exports.Scheduling)` with `def run(self)`, `from wit_world.imports import pass_`,
-and the line of its ability in wit/world.wit.
+For a pass of one's own: `class Scheduling(exports.Scheduling)` with `def run(self)`, `import fluxgate`, and the line of its
+ability in wit/world.wit.
 """
 
 import rule

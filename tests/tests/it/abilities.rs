@@ -1,14 +1,15 @@
 //! What the contract gained after its first release, from the languages beside Rust: the policy `abilities`
-//! (languages/abilities) asks each question and is held to what has to come of it.
+//! (languages/abilities) asks each question, and in every language is held to the same that has to come of it.
 //!
 //! The suite builds only Rust. The others are tested after `cargo xtask policies --lang all`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use fluxgate_engine::Policy;
 use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_guest::{self as guest, attributes};
-use fluxgate_policy::{Limits, Loader};
+use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_sim::driver::{self, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::schedule::Collect;
@@ -20,25 +21,44 @@ use fluxgate_tests::native_twin::NativeTwin;
 use serde_json::{Value, json};
 
 /// Languages that have the policy.
-const LANGUAGES: [&str; 1] = ["c"];
+const LANGUAGES: [&str; 6] = ["c", "cpp", "go", "js", "ts", "python"];
 
-/// The components that were built.
-fn built() -> Vec<PathBuf> {
-    let file = |language: &&str| {
-        let file = policies().join(format!("abilities-{language}.wasm"));
-        if file.is_file() {
-            return Some(file);
-        }
-        skipped(
-            Need::Languages,
-            format!("no {}; try `cargo xtask policies --lang {language}`", file.display()),
-        );
-        None
-    };
-    LANGUAGES.iter().filter_map(file).collect()
+/// A component that was built.
+struct Built {
+    file: PathBuf,
+    compiled: OnceLock<Compiled>,
 }
 
-fn write(dir: &std::path::Path, name: &str, text: &str) -> String {
+impl Built {
+    /// It, compiled once for all tests.
+    fn compiled(&self) -> &Compiled {
+        self.compiled.get_or_init(|| compile(&self.file))
+    }
+}
+
+fn compile(file: &Path) -> Compiled {
+    let compiled = Loader::new(Limits::default(), None).unwrap().compile(&std::fs::read(file).unwrap());
+    compiled.unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The components that were built. Others are skipped.
+fn built() -> impl Iterator<Item = &'static Built> {
+    static BUILT: [OnceLock<Option<Built>>; LANGUAGES.len()] = [const { OnceLock::new() }; LANGUAGES.len()];
+    LANGUAGES.iter().zip(&BUILT).filter_map(|(language, built)| {
+        let file = policies().join(format!("abilities-{language}.wasm"));
+        let built = built
+            .get_or_init(|| file.is_file().then(|| Built { file: file.clone(), compiled: OnceLock::new() }));
+        if built.is_none() {
+            skipped(
+                Need::Languages,
+                format!("no {}; try `cargo xtask policies --lang {language}`", file.display()),
+            );
+        }
+        built.as_ref()
+    })
+}
+
+fn write(dir: &Path, name: &str, text: &str) -> String {
     let path = dir.join(name);
     std::fs::write(&path, text).unwrap();
     path.to_str().unwrap().to_owned()
@@ -58,18 +78,16 @@ fn starts(args: &[&str]) -> Vec<(u64, f64)> {
 fn many_candidates_at_once_make_the_schedule_of_conservative() {
     let workload = made_up(1200);
     let machine = Machine::from_header(&workload.header).unwrap();
-    let loader = Loader::new(Limits::default(), None).unwrap();
-    let of = |file: &std::path::Path, config: &[(&str, &str)]| {
-        let compiled = loader.compile(&std::fs::read(file).unwrap()).unwrap();
+    let of = |compiled: &Compiled, config: &[(&str, &str)]| {
         let config = config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         schedule(&workload, &machine, Box::new(compiled.instantiate(&config).unwrap()))
     };
-    let expected = of(&policies().join("conservative.wasm"), &[("renew", "queue")]);
+    let expected = of(&compile(&policies().join("conservative.wasm")), &[("renew", "queue")]);
     assert_eq!(expected.len(), workload.jobs.len());
-    for file in built() {
-        let found = of(&file, &[("use", "many")]);
+    for built in built() {
+        let found = of(built.compiled(), &[("use", "many")]);
         let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
-        assert!(differs.is_none() && found.len() == expected.len(), "{}: {differs:?}", file.display());
+        assert!(differs.is_none() && found.len() == expected.len(), "{}: {differs:?}", built.file.display());
     }
 }
 
@@ -86,12 +104,29 @@ fn groups_leave_no_core_idle_that_a_waiting_job_could_use() {
         );
     }
     let log = write(dir.path(), "l.swf", &text);
-    for file in built() {
+    for Built { file, .. } in built() {
         let policy = format!("{}:use=groups", file.display());
         let said = cli(&["replay", &log, "-q", "--json", "--policy", &policy, "--policy", "fcfs"]).json();
         let of = |run: usize, key: &str| said["runs"][run]["metrics"][key].as_f64().unwrap();
         assert_eq!((of(0, "jobs"), of(0, "loss_of_capacity")), (400.0, 0.0), "{policy}");
         assert!(of(1, "loss_of_capacity") > 0.0, "strict order leaves some idle");
+    }
+}
+
+/// An answer has 4,096 groups at most, so each language has to ask for those after it.
+#[test]
+fn groups_that_are_more_than_one_answer_all_start() {
+    let dir = folder();
+    let mut text = "; MaxProcs: 5000\n; UnixStartTime: 0\n".to_owned();
+    for user in 1..=4500 {
+        text += &format!("{user} 0 -1 10 1 -1 -1 1 10 -1 1 {user} 1 -1 1 -1 -1 -1\n");
+    }
+    let log = write(dir.path(), "l.swf", &text);
+    for Built { file, .. } in built() {
+        let found = starts(&["replay", &log, "--policy", &format!("{}:use=groups", file.display())]);
+        assert_eq!(found.len(), 4500);
+        let late = found.iter().find(|(_, start)| *start > 0.0);
+        assert!(late.is_none(), "{}: {late:?}", file.display());
     }
 }
 
@@ -116,7 +151,7 @@ fn flow_is_kept_below_half_of_what_there_is() {
         ends.iter().map(|(from, _)| at(*from)).max().unwrap()
     };
     assert_eq!(most("easy"), 8);
-    for file in built() {
+    for Built { file, .. } in built() {
         assert_eq!(most(&format!("{}:use=flow", file.display())), 5, "half of 1000 W at 100 W a core");
     }
 }
@@ -144,7 +179,7 @@ fn jobs_that_ask_for_memory_go_first() {
     let log = write(dir.path(), "l.swf", &rows.concat());
     let args = ["replay", &log, "--machine", &machine, "--map", "memory=requested", "--policy"];
     assert_eq!(starts(&[&args[..], &["fcfs"]].concat()), [(1, 0.0), (2, 0.0), (3, 10.0), (4, 10.0)]);
-    for file in built() {
+    for Built { file, .. } in built() {
         let policy = format!("{}:use=resources", file.display());
         let found = starts(&[&args[..], &[&policy]].concat());
         assert_eq!(found, [(3, 0.0), (4, 0.0), (1, 10.0), (2, 10.0)], "{policy}");
@@ -152,7 +187,7 @@ fn jobs_that_ask_for_memory_go_first() {
 }
 
 /// A log of five jobs that each take the whole machine: groups are 7 for the fifth, memory is known of the third and fourth.
-fn five(dir: &std::path::Path) -> String {
+fn five(dir: &Path) -> String {
     let line = |id: u32, memory: i32, group: i32| {
         format!("{id} 0 -1 10 2 -1 -1 2 10 {memory} 1 1 {group} 3 1 1 -1 -1\n")
     };
@@ -170,7 +205,7 @@ fn res_15_groups_and_memory_of_a_log_decide() {
         found.into_iter().map(|(job, _)| job).collect::<Vec<u64>>()
     };
     assert_eq!(order("fcfs"), [1, 2, 3, 4, 5]);
-    for file in built() {
+    for Built { file, .. } in built() {
         assert_eq!(order(&format!("{}:use=attributes", file.display())), [5, 3, 4, 1, 2]);
     }
 }
@@ -259,7 +294,7 @@ fn nodes_are_taken_in_the_order_of_the_scores() {
     );
     let job = write(dir.path(), "job.yaml", &job);
     let lines = write(dir.path(), "lines", &format!("match allocate {job}\n").repeat(4));
-    for file in built() {
+    for Built { file, .. } in built() {
         let file = file.to_str().unwrap();
         let args = ["resource-query", "-L", &machine, "-f", "rv1exec", "-F", "pretty_simple", "-P", file];
         let mut command = fluxgate(args);
@@ -274,15 +309,14 @@ fn nodes_are_taken_in_the_order_of_the_scores() {
 
 #[test]
 fn what_is_no_setting_is_refused() {
-    let loader = Loader::new(Limits::default(), None).unwrap();
-    for file in built() {
-        let compiled = loader.compile(&std::fs::read(&file).unwrap()).unwrap();
+    for built in built() {
         let config = [("use".to_owned(), "all".to_owned())].into_iter().collect();
-        let why = compiled.instantiate(&config).err().map(|error| error.to_string()).unwrap_or_default();
+        let why =
+            built.compiled().instantiate(&config).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(
             why.contains("`use` must be many, groups, flow, resources or attributes"),
             "{}: {why}",
-            file.display()
+            built.file.display()
         );
     }
 }

@@ -4,7 +4,20 @@ use fluxgate_tests::fixture::{SHIPPED, World, cli, folder, for_both_dialects, no
 use serde_json::{Value, json};
 
 /// The components that `cargo xtask policies --lang all` builds beside the policies in Rust.
-const OTHER_LANGUAGES: [&str; 5] = ["abilities-c", "easy-c", "easy-go", "easy-js", "easy-python"];
+const OTHER_LANGUAGES: [&str; 12] = [
+    "abilities-c",
+    "abilities-cpp",
+    "abilities-go",
+    "abilities-js",
+    "abilities-python",
+    "abilities-ts",
+    "easy-c",
+    "easy-cpp",
+    "easy-go",
+    "easy-js",
+    "easy-python",
+    "easy-ts",
+];
 
 fn path(policy: &str) -> String {
     policies().join(format!("{policy}.wasm")).to_str().unwrap().to_owned()
@@ -155,7 +168,7 @@ fn a_new_policy_builds_and_replays() {
         assert!(folder.join(file).exists(), "{file}");
     }
     cli(&["policy", "new", "mine", "--path", folder.to_str().unwrap()]).fails(1, &["something already"]);
-    for lang in ["rust", "c", "go", "js", "python"] {
+    for lang in ["rust", "c", "cpp", "go", "js", "ts", "python"] {
         let folder = dir.path().join(lang);
         cli(&["policy", "new", "mine", "--lang", lang, "--path", folder.to_str().unwrap()]).ok();
         let said = std::fs::read_to_string(folder.join("fluxgate-policy.toml")).unwrap();
@@ -166,7 +179,7 @@ fn a_new_policy_builds_and_replays() {
     }
     let cobol = dir.path().join("cobol");
     cli(&["policy", "new", "mine", "--lang", "cobol", "--path", cobol.to_str().unwrap()])
-        .fails(2, &["rust, c, go, js and python"]);
+        .fails(2, &["rust, c, cpp, go, js, ts and python"]);
     assert!(!cobol.exists());
     cli(&["policy", "build", dir.path().to_str().unwrap()]).fails(1, &["not a policy's folder"]);
     std::fs::write(

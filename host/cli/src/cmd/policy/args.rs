@@ -149,7 +149,7 @@ pub(crate) enum PolicyCmd {
     New {
         /// Its name: lower-case letters, digits and -.
         name: String,
-        /// Language: rust, c, go, js or python.
+        /// Language: rust, c, cpp, go, js, ts or python.
         #[arg(long, default_value = "rust", value_name = "LANGUAGE")]
         lang: String,
         /// Make it of a file: mlp-kernel, mlp-flat or linear of a trained network, formula of an expression.

@@ -1,0 +1,43 @@
+//go:build !wasm
+
+package many
+
+import (
+	"math"
+
+	"fluxgate"
+)
+
+// In place of the host, a pass that is asked about each candidate.
+type host struct{ fluxgate.Pass }
+
+func (h host) NextMany(most int) []fluxgate.Row {
+	var rows []fluxgate.Row
+	for len(rows) < min(most, fluxgate.JobsMax) {
+		candidate, ok := h.Next()
+		if !ok {
+			break
+		}
+		rows = append(rows, fluxgate.Row{Candidate: candidate, Job: h.Describe(candidate)})
+	}
+	return rows
+}
+
+func (h host) StartOrReserve(candidates []fluxgate.Candidate) []float64 {
+	var starts []float64
+	for _, candidate := range candidates[:min(len(candidates), fluxgate.JobsMax)] {
+		why, start := h.Start(candidate), math.Inf(-1)
+		if why == fluxgate.Busy || why == fluxgate.DelaysReservation {
+			start, why = h.Reserve(candidate)
+		}
+		switch why {
+		case fluxgate.OK:
+		case fluxgate.Limit:
+			return starts
+		default:
+			start = math.NaN()
+		}
+		starts = append(starts, start)
+	}
+	return starts
+}

@@ -1,0 +1,29 @@
+package many
+
+import (
+	"unsafe"
+
+	"fluxgate"
+	"fluxgate/abi"
+)
+
+type host struct{ fluxgate.Pass }
+
+// Where the host puts answers: a variable of the package, because a stack may move.
+var answer abi.List
+
+func (host) NextMany(most int) []fluxgate.Row {
+	abiNext(uint32(min(max(most, 0), fluxgate.JobsMax)), unsafe.Pointer(&answer))
+	return abi.TakeList[fluxgate.Row](answer)
+}
+
+func (host) StartOrReserve(candidates []fluxgate.Candidate) []float64 {
+	abiStartOrReserve(abi.Pointer(candidates), uint32(len(candidates)), unsafe.Pointer(&answer))
+	return abi.TakeList[float64](answer)
+}
+
+//go:wasmimport fluxgate:policy/many@0.1.0 next
+func abiNext(most uint32, answer unsafe.Pointer)
+
+//go:wasmimport fluxgate:policy/many@0.1.0 start-or-reserve
+func abiStartOrReserve(at unsafe.Pointer, length uint32, answer unsafe.Pointer)

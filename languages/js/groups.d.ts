@@ -1,0 +1,7 @@
+// Types of groups.js.
+import type { Candidate, Row } from "./fluxgate.js";
+
+export const groups: {
+    heads(wanted?: { byCores?: boolean; fitting?: boolean }): Row[];
+    next(job: Candidate, wanted?: { fitting?: boolean }): Row | null;
+};

@@ -1,0 +1,18 @@
+// Many candidates at once; `many.wit`. The world of the policy needs `with-many`.
+//
+// SPDX-License-Identifier: Apache-2.0
+import raw from "fluxgate:policy/many@0.1.0";
+
+import { JOBS_MAX, row } from "./fluxgate.js";
+
+export const many = {
+    /**
+     * The next candidates, each as `{ candidate, job }`, at most `most` and at most 4096. Fewer only when none is left.
+     */
+    next: (most) => raw.next(Math.min(most, JOBS_MAX)).map(row),
+    /**
+     * Each in turn started, or else reserved: -Infinity, the reserved start, or NaN if neither was possible. Ends before the
+     * first that is refused with `limit`, and at 4096.
+     */
+    startOrReserve: (jobs) => Array.from(raw.startOrReserve(jobs)),
+};

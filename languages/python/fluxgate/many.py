@@ -1,0 +1,32 @@
+"""Many candidates at once; `many.wit`. The world of the policy needs `with-many`."""
+
+from collections.abc import Iterator, Sequence
+
+from wit_world.imports import many
+from wit_world.imports.many import Row
+
+from . import JOBS_MAX
+
+__all__ = ["Row", "next_rows", "rows", "start_or_reserve"]
+
+
+def next_rows(most: int) -> list[Row]:
+    """The next candidates, each with what it asks for. Fewer than `most`, or than 4096, only when none is left."""
+    return many.next(most)
+
+
+def rows(most: int = JOBS_MAX) -> Iterator[Row]:
+    """All candidates from the cursor on, each with what it asks for; asked for in portions of `most`."""
+    while True:
+        some = many.next(most)
+        yield from some
+        if len(some) < min(most, JOBS_MAX):
+            return
+
+
+def start_or_reserve(jobs: Sequence[int]) -> list[float]:
+    """Each in turn started, or else reserved: -inf, the reserved start, or nan if neither was possible.
+
+    Ends before the first that is refused with `Refusal.LIMIT`, and at 4096.
+    """
+    return many.start_or_reserve(list(jobs))
