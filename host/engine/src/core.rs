@@ -36,6 +36,9 @@ use job::{Job, NewJob, Place, Running};
 use queue::Queue;
 use scope::{QueueId, Role, Side};
 
+/// Rounds in a row that a lost reservation makes necessary.
+const REPEATS_MAX: u8 = 3;
+
 /// The core; see the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Core {
@@ -64,9 +67,8 @@ pub(crate) struct Core {
     pub(crate) passed: Vec<QueueId>,
     /// The last queue of this round in which a job that still waits lost its reservation.
     pub(crate) reservation_lost: Option<QueueId>,
-    /// The time of the last round after which such a loss made other queues need a pass, and whether it was the last one.
-    pub(crate) repeated: Option<f64>,
-    pub(crate) repeats: bool,
+    /// The rounds in a row up to the last one after which such a loss made other queues need a pass.
+    pub(crate) repeats: u8,
     /// Whether the default scope has an active policy, and a successor; decides the orders of new queues.
     open: [bool; 2],
     jobs: Pages<Job>,
@@ -105,8 +107,7 @@ impl Core {
             unparked_epoch,
             passed: Vec::new(),
             reservation_lost: None,
-            repeated: None,
-            repeats: false,
+            repeats: 0,
             open: [false; 2],
             jobs: Pages::default(),
             vacant: Vec::new(),
@@ -365,13 +366,19 @@ impl Core {
         rows.gpus.push(job.request.min_gpus());
     }
 
-    /// The queues that have made no pass since another lost a reservation need one: a job may wait for that alone. Once
-    /// for each time, so that passes come to an end whatever policies do.
-    pub(crate) fn after_lost_reservation(&mut self, now: f64) {
-        let lost = self.reservation_lost.take().filter(|_| self.repeated.is_none_or(|before| before < now));
-        self.repeats = lost.is_some();
-        let Some(queue) = lost else { return };
-        self.repeated = Some(now);
+    /// The queues that have made no pass since another lost a reservation need one: a job may wait for that alone. Not
+    /// for ever, so that passes come to an end whatever policies do.
+    pub(crate) fn after_lost_reservation(&mut self) {
+        let Some(queue) = self.reservation_lost.take() else {
+            self.repeats = 0;
+            return;
+        };
+        self.repeats += 1;
+        if self.repeats > REPEATS_MAX {
+            // The next round counts anew.
+            self.repeats = 0;
+            return;
+        }
         let (before, after) = self.queues.split_at_mut(queue as usize);
         before.iter_mut().for_each(|queue| queue.dirty = !queue.native.is_empty());
         for (queue, id) in after.iter_mut().zip(queue..).skip(1) {

@@ -100,9 +100,9 @@ impl Engine {
     }
 
     /// True if the last call of [`Engine::pass`] made another one necessary at the same time, without any event: a job
-    /// lost its reservation, for which jobs of other queues may have waited. At most once for each time.
+    /// lost its reservation, for which jobs of other queues may have waited. A few times in a row at most.
     pub fn repeats_pass(&self) -> bool {
-        self.core.repeats
+        self.core.repeats > 0
     }
 
     /// The next time at which a pass is due although no event happens, seconds since the epoch.
@@ -252,7 +252,7 @@ impl Engine {
                 }
             }
         }
-        self.core.after_lost_reservation(now);
+        self.core.after_lost_reservation();
         self.core.interrupt.end();
         out
     }

@@ -320,7 +320,12 @@ impl Run<'_> {
             own.insert(queue.clone(), make(self.policies, row, &self.late)?);
         }
         self.resumed_queues = own.keys().cloned().collect();
-        let engine = self.tables.resume(checkpoint, policy, own).map_err(|e| e.to_string())?;
+        let mut engine = self.tables.resume(checkpoint, policy, own).map_err(|e| e.to_string())?;
+        if checkpoint.why != CheckpointCause::Start {
+            // The policies that were there saw the jobs that wait; those that are made anew for the rerun have not.
+            let shown = engine.show_waiting(checkpoint.time);
+            shown.map_err(|(name, error)| format!("policy {name} failed on the jobs that wait: {error}"))?;
+        }
         (self.exact, self.by_clock) = (checkpoint.why == CheckpointCause::Start, false);
         self.meter = FuelMeter::default();
         self.meter.used(&engine);

@@ -43,9 +43,9 @@ pub struct Checkpoint {
     /// The next time at which one begins or ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     windows_wake: Option<f64>,
-    /// The last time at which a lost reservation made a pass of other queues necessary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    repeated: Option<f64>,
+    /// The rounds in a row after which a lost reservation made a pass of other queues necessary.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    repeats: u8,
     /// The settings.
     pub config: Config,
     /// End of the instance, seconds since the epoch; 0 is none.
@@ -79,6 +79,10 @@ pub struct Checkpoint {
     serial: u64,
     /// True if the resources changed since parked classes were last checked.
     pub(crate) stale: bool,
+}
+
+fn is_zero(count: &u8) -> bool {
+    *count == 0
 }
 
 /// A job that holds resources.
@@ -212,7 +216,7 @@ impl Core {
             removed: resources.removed(),
             windows: self.windows.iter().map(|held| (held.id.0, (*held.window).clone())).collect(),
             windows_wake: self.windows.wake,
-            repeated: self.repeated,
+            repeats: self.repeats,
             config: self.config.clone(),
             instance_end: finite(self.instance_end),
             running: running.collect(),
@@ -280,7 +284,7 @@ impl Core {
                 .map_err(|_| ResumeError::Numbers("a window is not possible"))?;
         }
         core.windows.wake = from.windows_wake;
-        core.repeated = from.repeated;
+        core.repeats = from.repeats;
         core.jobs.grow(from.places);
         for state in &from.queues {
             let id = core.queue_id(&state.name).ok_or(ResumeError::Numbers("more queues than queues_max"))?;

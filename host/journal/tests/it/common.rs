@@ -248,6 +248,9 @@ impl Load {
     pub fn pass(&mut self) {
         let actions = self.engine.pass(self.now);
         self.follow(actions);
+        if self.engine.repeats_pass() {
+            self.pass();
+        }
     }
 
     pub fn submit(&mut self) -> JobId {

@@ -18,7 +18,7 @@ use super::operators::Asked;
 use super::{Step, Weather, World};
 use crate::agenda::{SECOND, Time, micros};
 use crate::book::{Unit, units};
-use crate::components::RerunPolicies;
+use crate::components::{BROKEN, RerunPolicies};
 use crate::model::job::{Job, State};
 use crate::plan::{Act, JOURNAL, Profile};
 
@@ -211,8 +211,8 @@ impl World {
             Err(RerunError::Nothing) => {}
             // A loss of power may leave zeros where a later record was kept: the reader says so, and reads no further there.
             Err(RerunError::Read(_)) if damaged => self.files_alone(&journal),
-            // A checkpoint has what policies save, and some decide by more than that: docs/simulation.md.
-            Err(RerunError::Differs { .. } | RerunError::Order { .. }) if self.resumes_a_policy(&journal) => {
+            // A checkpoint has what policies save, and their memory is laid out anew: docs/simulation.md.
+            Err(error) if keeps_more_than_it_saves(&error) && resumes_a_policy(&journal) => {
                 self.tally
                     .reached("a rerun from the middle differs under a policy that keeps more than it saves");
             }
@@ -221,22 +221,29 @@ impl World {
     }
 }
 
-impl World {
-    /// Does the journal begin anew in the middle of a life, under a component?
-    fn resumes_a_policy(&self, journal: &Journal) -> bool {
-        journal.items().any(|item| match item {
-            Item::Record(place) => match &place.record {
-                Record::Checkpoint(checkpoint) => {
-                    let component = checkpoint.engine.policy.is_some()
-                        || checkpoint.engine.own.iter().any(|own| own.policy.is_some());
-                    component && matches!(checkpoint.why, CheckpointCause::Gap(..))
-                }
-                _ => false,
-            },
+/// Does the journal begin anew in the middle of a life, under a component?
+fn resumes_a_policy(journal: &Journal) -> bool {
+    journal.items().any(|item| match item {
+        Item::Record(place) => match &place.record {
+            Record::Checkpoint(checkpoint) => {
+                let component = checkpoint.engine.policy.is_some()
+                    || checkpoint.engine.own.iter().any(|own| own.policy.is_some());
+                component && matches!(checkpoint.why, CheckpointCause::Gap(..))
+            }
             _ => false,
-        })
-    }
+        },
+        _ => false,
+    })
+}
 
+/// Is it the policy that breaks after so many calls, which it does not save, or its fuel alone?
+fn keeps_more_than_it_saves(error: &RerunError) -> bool {
+    let told =
+        matches!(error, RerunError::Differs { .. } | RerunError::Order { .. }).then(|| error.to_string());
+    told.is_some_and(|text| text.contains(BROKEN) || text.contains("units of fuel"))
+}
+
+impl World {
     /// What can be read of each file of a damaged journal is what was decided.
     fn files_alone(&mut self, journal: &Journal) {
         for path in journal.files() {
@@ -244,7 +251,7 @@ impl World {
             match verify(&file, &mut RerunPolicies(Arc::clone(&self.compiled)), None, None) {
                 Ok(_) | Err(RerunError::Read(_) | RerunError::Nothing) => {}
                 // Such a file begins in the middle, with the states that policies saved.
-                Err(_) if self.plan.profile == Profile::Policies => {}
+                Err(error) if keeps_more_than_it_saves(&error) => {}
                 Err(error) => self.breaks(format!("a file of the journal: {error}")),
             }
         }
