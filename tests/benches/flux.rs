@@ -1,9 +1,10 @@
 //! A real Flux with fake nodes and mock execution: jobs per second, CPU seconds of the scheduler, and the wait of one
 //! job behind many that cannot run. Fluxgate beside the schedulers of this Flux, Fluxion where it is installed, and a
-//! scheduler without decisions, which shows the cost of everything around a scheduler.
+//! scheduler without decisions, which shows the cost of everything around a scheduler. The last table has one job that can
+//! only be backfilled, behind jobs whose durations and widths differ, by the events of its eventlog.
 //!
-//! Needs `flux` on PATH. `FLUXGATE_BENCH_PENDING` is a list of queue depths, by default `1000,10000`;
-//! `FLUXGATE_BENCH_SCHEDULERS` is a list of schedulers, by default all.
+//! Needs `flux` on PATH. Arguments choose tables: `burst`, `behind`, `mixed`. `FLUXGATE_BENCH_PENDING` is a list of queue
+//! depths, by default `1000,10000`; `FLUXGATE_BENCH_SCHEDULERS` is a list of schedulers, by default all.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -101,6 +102,48 @@ echo "RESULT $(cat figures) $(jq -n "$after - $before")"
 kill -9 $(flux getattr broker.pid)
 "#;
 
+/// One job that can only be backfilled, twenty times, behind jobs of 2 to 1,024 nodes whose durations all differ: one node is
+/// free until the first of them has its reserved start.
+const MIXED: &str = r#"
+# The one that makes no decision starts jobs of one node alone, so nothing needs to be held.
+if [ $SCHED != null ]; then
+    held=$(flux submit -N$((NODES - 1)) -x -t 2h --setattr=exec.test.run_duration=2h true)
+    flux job wait-event $held alloc > /dev/null
+fi
+flux python - <<'EOF'
+import os, flux, flux.job
+handle, futures = flux.Flux(), []
+nodes, pending = int(os.environ["NODES"]), int(os.environ["PENDING"])
+for number in range(pending):
+    # 367 and 1,023 have no factor in common: all widths are there equally often.
+    wide = 2 + number * 367 % (nodes - 1)
+    spec = flux.job.JobspecV1.from_command(["true"], num_tasks=wide, num_nodes=wide, exclusive=True)
+    spec.duration = 600.0 + number
+    futures.append(flux.job.submit_async(handle, spec))
+    if len(futures) == 1000:
+        for future in futures:
+            future.get_id()
+        futures = []
+for future in futures:
+    future.get_id()
+EOF
+[ $SCHED = null ] || until [ "$(flux module stats $name | jq -r .pending)" -ge $PENDING ]; do :; done
+first=$(flux submit -N1 -t 60s --setattr=exec.test.run_duration=0.001s true)
+flux job wait-event $first clean > /dev/null
+flux job stats > /dev/null
+before=$(used)
+for i in $(seq 20); do
+    id=$(flux submit -N1 -t 60s --setattr=exec.test.run_duration=0.001s true)
+    timeout 300 flux job wait-event $id clean > /dev/null
+    flux job eventlog --format=json $id | jq -sr 'map({(.name): .timestamp}) | add |
+        [.priority - .submit, .alloc - .priority, .free - .alloc, .alloc - .submit] | map(tostring) | join(" ")'
+done > latencies
+after=$(used)
+middle() { cut -d' ' -f$1 latencies | sort -g | sed -n 10p; }
+echo "RESULT $(middle 1) $(middle 2) $(middle 3) $(middle 4) $(cut -d' ' -f4 latencies | sort -g | tail -1) $(jq -n "$after - $before")"
+kill -9 $(flux getattr broker.pid)
+"#;
+
 /// Runs a script; returns the figures after RESULT, if it printed them.
 fn measure(scheduler: &str, script: &str, env: &[(&str, String)]) -> Option<Vec<f64>> {
     let dir = folder();
@@ -131,14 +174,32 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-#[allow(clippy::print_stdout)]
 fn main() {
     if Command::new("flux").arg("--version").output().is_err() {
         return note("skipped: no flux");
     }
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let asked = |table: &str| arguments.is_empty() || arguments.iter().any(|argument| argument == table);
     let only = std::env::var("FLUXGATE_BENCH_SCHEDULERS").ok();
-    let mut schedulers = vec!["fluxgate-easy", "fluxion", "sched-simple", "sched-backfill", "null"];
-    schedulers.retain(|name| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == *name)));
+    let chosen = |of: &[&'static str]| -> Vec<&'static str> {
+        let named = |name: &&&str| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == **name));
+        of.iter().filter(named).copied().collect()
+    };
+    let schedulers = chosen(&["fluxgate-easy", "fluxion", "sched-simple", "sched-backfill", "null"]);
+    let depths = std::env::var("FLUXGATE_BENCH_PENDING").unwrap_or_else(|_| "1000,10000".to_owned());
+    if asked("burst") {
+        burst(&schedulers);
+    }
+    if asked("behind") {
+        behind(&schedulers, &depths);
+    }
+    if asked("mixed") {
+        mixed(&chosen(&["null", "fluxgate-easy", "fluxgate-multifactor"]), &depths);
+    }
+}
+
+#[allow(clippy::print_stdout)]
+fn burst(schedulers: &[&str]) {
     println!("| scheduler | jobs/s | CPU s of the scheduler |\n|--|--:|--:|");
     let mut rounds = vec![Vec::new(); schedulers.len()];
     // In turns, so that a busy moment of the machine does not affect only one of them.
@@ -151,13 +212,16 @@ fn main() {
         let of = |index: usize| median(rounds.iter().map(|figures| figures[index]).collect());
         println!("| {scheduler} | {:.0} | {:.2} |", of(0), of(1));
     }
+}
+
+#[allow(clippy::print_stdout)]
+fn behind(schedulers: &[&str], depths: &str) {
     println!(
         "\n| scheduler | job | pending | median ms | largest ms | CPU s for 10 |\n|--|--|--:|--:|--:|--:|"
     );
-    let depths = std::env::var("FLUXGATE_BENCH_PENDING").unwrap_or_else(|_| "1000,10000".to_owned());
     for depth in std::iter::once("0").chain(depths.split(',')) {
         for (job, urgency) in [("urgent", "31"), ("backfill", "16")] {
-            for &scheduler in &schedulers {
+            for &scheduler in schedulers {
                 // Schedulers that start no job out of order, or that need seconds to minutes for a job behind so
                 // many.
                 let hopeless = match scheduler {
@@ -173,6 +237,24 @@ fn main() {
                     let (middle, most) = (middle * 1e3, most * 1e3);
                     println!("| {scheduler} | {job} | {depth} | {middle:.1} | {most:.1} | {cpu:.2} |");
                 }
+            }
+        }
+    }
+}
+
+/// Medians in ms, the largest of all, and seconds of the scheduler's processor time.
+#[allow(clippy::print_stdout)]
+fn mixed(schedulers: &[&str], depths: &str) {
+    println!(
+        "\n| scheduler | pending | submit to priority | priority to alloc | alloc to free | submit to alloc | largest | CPU s for 20 |"
+    );
+    println!("|--|--:|--:|--:|--:|--:|--:|--:|");
+    for depth in depths.split(',') {
+        for scheduler in schedulers {
+            let found = measure(scheduler, MIXED, &[("PENDING", depth.to_owned())]);
+            if let Some([times @ .., cpu]) = found.as_deref() {
+                let times: Vec<String> = times.iter().map(|time| format!("{:.1}", time * 1e3)).collect();
+                println!("| {scheduler} | {depth} | {} | {cpu:.2} |", times.join(" | "));
             }
         }
     }

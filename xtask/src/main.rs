@@ -9,6 +9,7 @@
 //! | `cargo xtask tidy` | the rules of the house that no compiler checks |
 //! | `cargo xtask simulate` | the whole scheduler under faults, from seeds |
 //! | `cargo xtask fuzz` | the fuzz targets under libFuzzer |
+//! | `cargo xtask flux-tests` | tests of a built flux-core with Fluxgate in the place of its schedulers |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
 //! | `cargo xtask dist` | packages for users, the same bytes each time |
 //! | `cargo xtask python` | the wheel of the Python package |
@@ -24,6 +25,7 @@ mod component;
 mod debian;
 mod deny;
 mod dist;
+mod flux_tests;
 mod fuzz;
 mod house;
 mod languages;
@@ -98,6 +100,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Run tests of flux-core, from a tree that you have built, with Fluxgate in the place of its schedulers: docs/flux-core-tests.md.
+    FluxTests(flux_tests::Options),
     /// Check licenses, duplicate versions, banned crates and sources: `cargo deny` with deny.toml.
     Deny,
     /// Build the wheel of the Python package into `target/wheels`, with all policies inside.
@@ -166,6 +170,7 @@ fn run(command: Command) -> Result<()> {
         }
         Command::Fuzz(options) => fuzz::run(&house, &options),
         Command::Simulate { arguments } => simulate::run(&house, &arguments),
+        Command::FluxTests(options) => flux_tests::run(&house, &options),
         Command::Deny => deny::run(&house),
         Command::Python { check } => python::wheel(&house, check),
         Command::Demo { arguments } => {

@@ -127,6 +127,16 @@ impl Calibration {
         Calibration { every, ..Calibration::default() }
     }
 
+    /// These starts are expected at this time. `all` says that they were not made because a job arrived.
+    pub(crate) fn tell(&mut self, now: f64, forecasts: &[Forecast], all: bool) {
+        for told in forecasts {
+            let of = self.waiting.entry(told.id).or_default();
+            if of.is_empty() || (all && of.len() < SAMPLES_PER_JOB_MAX) {
+                of.push((now, told.start));
+            }
+        }
+    }
+
     /// The figures so far.
     pub fn calibrated(&self) -> Calibrated {
         let mut errors = Vec::new();
@@ -168,12 +178,7 @@ impl Observer for Calibration {
     }
 
     fn forecasts(&mut self, now: f64, forecasts: &[Forecast], all: bool) -> io::Result<()> {
-        for told in forecasts {
-            let of = self.waiting.entry(told.id).or_default();
-            if of.is_empty() || (all && of.len() < SAMPLES_PER_JOB_MAX) {
-                of.push((now, told.start));
-            }
-        }
+        self.tell(now, forecasts, all);
         Ok(())
     }
 

@@ -54,7 +54,7 @@ use waiting::{Followers, Waiting};
 pub const IDLE_WAKES_MAX: u32 = 1000;
 
 /// RFC 27 priority of every job: Flux's default urgency.
-const PRIORITY: u32 = 16;
+pub(crate) const PRIORITY: u32 = 16;
 
 /// The settings of the engine for a replay: without annotations, which no observer reads.
 pub fn replay_config() -> Config {

@@ -28,6 +28,7 @@
 //! - [`batsim`] writes the files of Batsim for a run, and workloads for it.
 //! - [`keeping`] are runs that write checkpoints and go on from them, also under other policies; [`checkpoint`] is the file, with
 //!   the state of the run and the [`history`] that its observers are told again.
+//! - [`asked`] asks during a run when jobs would start and what starts at once, and holds the answers to it.
 //! - [`metrics`] and [`schedule`] [`observe`] the driver; [`sweep`] checks a schedule and shares no code with the
 //!   modules that made it.
 //!
@@ -36,6 +37,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod asked;
 pub mod batsim;
 pub mod bootstrap;
 mod bounded;

@@ -34,6 +34,8 @@ for begins in sched-fluxion-qmanager sched-fluxion-feasibility sched-fluxion-res
 done
 "#;
 
+/// Seconds after which a script is ended.
+const LIMIT_S: &str = "240";
 /// One broker for all nodes.
 const ONE: &str = "-s1";
 /// A broker for each node.
@@ -47,7 +49,9 @@ fn flux(options: &[&str], script: &str) {
     let dir = folder();
     let path = dir.path().join("script");
     std::fs::write(&path, format!("{PRELUDE}{script}")).expect("the script can be written");
-    let mut command = Command::new("flux");
+    // A script that waits for what never comes, such as a scheduler that does not start, is ended and shown.
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=10", LIMIT_S, "flux"]);
     command.args(["start", "--conf=fake-resources.nnodes=4", "--conf=fake-resources.cores-per-node=4"]);
     command.args(options).arg("bash").arg(&path).current_dir(dir.path());
     command.env("FG", binary()).env("FLUXGATE_POLICIES", policies());

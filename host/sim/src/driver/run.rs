@@ -146,6 +146,11 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         self.sim.now
     }
 
+    /// The time of the next event; `None` if none is left.
+    pub(crate) fn next_at(&mut self) -> Option<f64> {
+        self.upcoming().0
+    }
+
     /// Cores in use.
     pub fn busy(&self) -> u64 {
         self.sim.busy

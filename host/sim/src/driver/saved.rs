@@ -59,6 +59,22 @@ impl Saved {
         self.waiting.iter_mut().for_each(|job| job.attributes = attributes(job.id));
     }
 
+    /// An engine that goes on from this state, with a fresh instance of the default policy.
+    pub(crate) fn engine(
+        &self,
+        resources: Resources,
+        specs: &mut Jobspecs,
+        policy: Box<dyn Policy>,
+    ) -> Result<Engine, SimError> {
+        let waiting: BTreeMap<JobId, &Job> = self.waiting.iter().map(|job| (job.id, job)).collect();
+        let spec = |id| waiting.get(&id).map(|job| specs.of(job));
+        let resumed = Engine::resume_on(resources, &self.engine, spec, Some(policy), BTreeMap::new());
+        let bad = |error: fluxgate_engine::ResumeError| CheckpointError::State(error.to_string());
+        let mut engine = resumed.map_err(|error| SimError::Checkpoint(bad(error)))?;
+        engine.show_waiting(self.now).map_err(|(name, error)| SimError::Policy { name, error })?;
+        Ok(engine)
+    }
+
     /// Seconds from the first event to this state.
     pub(crate) fn elapsed(&self) -> f64 {
         self.now - self.begin

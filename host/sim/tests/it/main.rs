@@ -1,6 +1,7 @@
 //! Replay as a user of the crate sees it.
 
 mod agreement;
+mod asked;
 mod flow;
 mod follow;
 mod forecasts;
