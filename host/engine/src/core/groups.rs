@@ -30,8 +30,6 @@ pub(crate) struct GroupKey {
 struct Group {
     /// Of all its jobs.
     all: u32,
-    /// The first of all its jobs.
-    first: (OrderKey, Slot),
     /// Of the jobs of each class, by class.
     classes: Vec<(ClassId, u32)>,
 }
@@ -135,7 +133,7 @@ impl Groups {
         let key = self.of(member);
         if !self.groups.contains_key(&key) {
             let all = self.tree();
-            self.groups.insert(key, Group { all, first: (member.key, slot), classes: Vec::new() });
+            self.groups.insert(key, Group { all, classes: Vec::new() });
         }
         let known = |group: &Group| group.classes.binary_search_by_key(&member.class, |(class, _)| *class);
         let tree = match self.groups.get(&key).map(known) {
@@ -143,7 +141,6 @@ impl Groups {
             _ => 0,
         };
         let Some(group) = self.groups.get_mut(&key) else { return };
-        group.first = group.first.min((member.key, slot));
         let of_class = match known(group) {
             Ok(at) => group.classes[at].1,
             Err(at) => {
@@ -166,9 +163,6 @@ impl Groups {
             return;
         }
         self.trees.remove(all, &member.key);
-        if group.first.0 == member.key {
-            group.first = self.trees.next(all, Unbounded, &|_| true).unwrap_or(group.first);
-        }
         if self.trees.first(tree).is_none() {
             group.classes.remove(at);
             self.vacant.push(tree);
@@ -179,19 +173,15 @@ impl Groups {
         }
     }
 
-    /// The groups after this one, each with its first job.
-    pub(crate) fn after(&self, group: Option<&GroupKey>) -> impl Iterator<Item = (GroupKey, Slot)> {
-        let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
-        rest.map(|(key, group)| (*key, group.first.1))
+    /// The first group after this one.
+    pub(crate) fn after(&self, group: Option<&GroupKey>) -> Option<GroupKey> {
+        let mut rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
+        rest.next().map(|(key, _)| *key)
     }
 
     /// The first job of a group after this key.
     pub(crate) fn next(&self, group: &GroupKey, after: Option<&OrderKey>) -> Option<(OrderKey, Slot)> {
-        let group = self.groups.get(group)?;
-        if after.is_none_or(|after| *after < group.first.0) {
-            return Some(group.first);
-        }
-        self.trees.next(group.all, from(after), &|_| true)
+        self.trees.next(self.groups.get(group)?.all, from(after), &|_| true)
     }
 
     /// The first job of a group after this key that is `small` enough, as in [`Trees::next`], among the classes for which
@@ -242,9 +232,7 @@ mod tests {
                 }
             }
             let all: Vec<GroupKey> =
-                std::iter::successors(groups.after(None).next(), |(group, _)| groups.after(Some(group)).next())
-                    .map(|(group, _)| group)
-                    .collect();
+                std::iter::successors(groups.after(None), |group| groups.after(Some(group))).collect();
             let mut expected: Vec<GroupKey> = model.values().map(|member| groups.of(member)).collect();
             expected.sort();
             expected.dedup();

@@ -34,18 +34,9 @@ impl Pass {
         let mut heads = Vec::new();
         while heads.len() < most {
             let groups = self.core.queues.get(self.queue as usize).and_then(|queue| queue.groups.as_ref());
-            let some = groups.into_iter().flat_map(|groups| groups.after(group.as_ref()));
-            let some: Vec<(GroupKey, Slot)> = some.take(most - heads.len()).collect();
-            let Some((last, _)) = some.last() else { break };
-            group = Some(*last);
-            for (group, first) in some {
-                let waits = self.core.job(first).is_some_and(|job| job.decided != self.core.serial);
-                if !fitting && waits && self.may_offer() {
-                    heads.push(self.offer(first));
-                } else {
-                    heads.extend(self.member_after(&group, None, fitting));
-                }
-            }
+            group = groups.and_then(|groups| groups.after(group.as_ref()));
+            let Some(group) = group else { break };
+            heads.extend(self.member_after(&group, None, fitting));
         }
         Ok(heads)
     }
