@@ -65,9 +65,7 @@ pub(crate) struct Core {
     pub(crate) unparked_epoch: u64,
     /// The queues for which the last round made passes.
     pub(crate) passed: Vec<QueueId>,
-    /// The last queue of this round in which a job that still waits lost its reservation.
-    pub(crate) reservation_lost: Option<QueueId>,
-    /// The rounds in a row up to the last one after which such a loss made other queues need a pass.
+    /// The rounds in a row up to the last one after which other queues needed a pass because of a lost reservation.
     pub(crate) repeats: u8,
     /// Whether the default scope has an active policy, and a successor; decides the orders of new queues.
     open: [bool; 2],
@@ -106,7 +104,6 @@ impl Core {
             serial: 0,
             unparked_epoch,
             passed: Vec::new(),
-            reservation_lost: None,
             repeats: 0,
             open: [false; 2],
             jobs: Pages::default(),
@@ -366,10 +363,11 @@ impl Core {
         rows.gpus.push(job.request.min_gpus());
     }
 
-    /// The queues that have made no pass since another lost a reservation need one: a job may wait for that alone. Not
-    /// for ever, so that passes come to an end whatever policies do.
-    pub(crate) fn after_lost_reservation(&mut self) {
-        let Some(queue) = self.reservation_lost.take() else {
+    /// After a round of passes, with the last queue in which a job that still waits lost its reservation: the queues that
+    /// have made no pass since need one, as a job may wait for that alone. Not for ever, so that passes come to an end
+    /// whatever policies do.
+    pub(crate) fn after_round(&mut self, reservation_lost: Option<QueueId>) {
+        let Some(queue) = reservation_lost else {
             self.repeats = 0;
             return;
         };

@@ -242,25 +242,29 @@ impl Engine {
         self.policies.feed_all(&mut self.core, now, &mut out);
         self.policies.rank_nodes(&mut self.core, &mut out);
         self.core.unpark_helped();
+        let mut reservation_lost = None;
         for index in 0..self.core.queues.len() {
             if self.core.queues[index].is_due(now) {
                 let interrupted = self.core.stats.interrupted;
                 self.core.passed.push(index as QueueId);
-                self.run_pass(index as QueueId, now, &mut out);
+                if self.run_pass(index as QueueId, now, &mut out) {
+                    reservation_lost = Some(index as QueueId);
+                }
                 if self.core.stats.interrupted > interrupted {
                     break;
                 }
             }
         }
-        self.core.after_lost_reservation();
+        self.core.after_round(reservation_lost);
         self.core.interrupt.end();
         out
     }
 
-    fn run_pass(&mut self, queue: QueueId, now: f64, out: &mut Vec<Action>) {
+    /// True if a job that still waits lost its reservation.
+    fn run_pass(&mut self, queue: QueueId, now: f64, out: &mut Vec<Action>) -> bool {
         let Engine { core, policies } = self;
         core.release_reservations(queue, now);
-        let (rekeys, started) = core.lend(|core| {
+        let (rekeys, started, reservation_lost) = core.lend(|core| {
             let (mut pass, result) = policies.propose(core, queue, now);
             if let Err(error) = result {
                 // The pass is a transaction: all of its decisions are undone, and the built-in policy decides
@@ -273,7 +277,7 @@ impl Engine {
                 pass.run_alone();
             }
             let outcome = pass.commit(out);
-            (outcome.core, (outcome.rekeys, outcome.started))
+            (outcome.core, (outcome.rekeys, outcome.started, outcome.reservation_lost))
         });
         if let Some(active) = policies.active_mut(core.scope_of(queue)) {
             active.to_key.extend(rekeys);
@@ -281,6 +285,7 @@ impl Engine {
         for (id, end) in started {
             self.note(JobEventKind::Started, id, Some(queue), now, end);
         }
+        reservation_lost
     }
 
     /// Notes an event of a job for the policies.

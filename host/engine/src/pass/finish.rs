@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     pub(crate) rekeys: Vec<JobId>,
     /// Jobs that started, with their expected ends.
     pub(crate) started: Vec<(JobId, f64)>,
+    /// A job that still waits had a reservation before, and has none; false where there is no other queue.
+    pub(crate) reservation_lost: bool,
 }
 
 impl Pass {
@@ -103,9 +105,7 @@ impl Pass {
         }
         let waits_without =
             |id: &JobId| core.job(core.slot_of(*id)?).filter(|job| job.t_estimate().is_none());
-        if core.queues.len() > 1 && before.iter().any(|id| waits_without(id).is_some()) {
-            core.reservation_lost = Some(self.queue);
-        }
+        let reservation_lost = core.queues.len() > 1 && before.iter().any(|id| waits_without(id).is_some());
         if reserved.is_empty() {
             lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
         }
@@ -141,7 +141,7 @@ impl Pass {
         queue.dirty = self.interrupted || self.cut && !started.is_empty();
         core.stats.interrupted += u64::from(self.interrupted);
         queue.wake = self.wake;
-        Outcome { core: self.core, rekeys: self.rekeys, started }
+        Outcome { core: self.core, rekeys: self.rekeys, started, reservation_lost }
     }
 }
 
