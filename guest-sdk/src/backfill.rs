@@ -143,12 +143,13 @@ pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score
         if !left.fits_any(pass) {
             return;
         }
-        if left.could_hold(top.cores) {
+        if top.cores <= left.cores {
             match pass.start(top.candidate) {
-                Ok(()) => left.took(top.cores, top.candidate),
+                Ok(()) => left.cores = left.cores.saturating_sub(top.cores),
                 Err(Refusal::Limit) => return,
-                Err(_) => left.refused(top.candidate),
+                Err(_) => {}
             }
+            left.tried(top.candidate);
         }
         all.extend(groups::next(pass, top.candidate, true).map(&mut scored));
     }
@@ -170,23 +171,14 @@ impl Left {
     /// False if no candidate of the pass can start.
     fn fits_any(&mut self, pass: &mut dyn Pass) -> bool {
         while self.fitting.is_none_or(|(_, cores)| cores > self.cores) {
-            let Some(candidate) = pass.next_fitting().filter(|_| self.cores > 0) else { return false };
+            let Some(candidate) = pass.next_fitting() else { return false };
             self.fitting = Some((candidate, pass.describe(candidate).cores));
         }
         true
     }
 
-    fn could_hold(&self, cores: u32) -> bool {
-        cores <= self.cores
-    }
-
-    fn took(&mut self, cores: u32, candidate: Candidate) {
-        self.cores = self.cores.saturating_sub(cores);
-        self.refused(candidate);
-    }
-
-    /// The candidate does not fit any more.
-    fn refused(&mut self, candidate: Candidate) {
+    /// The candidate started or does not fit.
+    fn tried(&mut self, candidate: Candidate) {
         self.fitting = self.fitting.filter(|(fitting, _)| *fitting != candidate);
     }
 }
