@@ -69,9 +69,8 @@ impl Saved {
         let waiting: BTreeMap<JobId, &Job> = self.waiting.iter().map(|job| (job.id, job)).collect();
         let spec = |id| waiting.get(&id).map(|job| specs.of(job));
         let resumed = Engine::resume_on(resources, &self.engine, spec, Some(policy), BTreeMap::new());
-        let bad = |error: fluxgate_engine::ResumeError| CheckpointError::State(error.to_string());
-        let mut engine = resumed.map_err(|error| SimError::Checkpoint(bad(error)))?;
-        engine.show_waiting(self.now).map_err(|(name, error)| SimError::Policy { name, error })?;
+        let mut engine = resumed.map_err(|error| bad(&error.to_string()))?;
+        show_waiting(&mut engine, self.now)?;
         Ok(engine)
     }
 
@@ -79,6 +78,15 @@ impl Saved {
     pub(crate) fn elapsed(&self) -> f64 {
         self.now - self.begin
     }
+}
+
+fn bad(what: &str) -> SimError {
+    SimError::Checkpoint(CheckpointError::State(what.to_owned()))
+}
+
+/// Policies that go on from a state learn of the jobs that wait in it.
+fn show_waiting(engine: &mut Engine, now: f64) -> Result<(), SimError> {
+    engine.show_waiting(now).map_err(|(name, error)| SimError::Policy { name, error })
 }
 
 impl<S: Deref<Target = Surroundings>> Simulation<S> {
@@ -134,7 +142,6 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         (policies, fork): (Deciders, bool),
         observers: &mut [&mut dyn Observer],
     ) -> Result<Self, SimError> {
-        let bad = |what: &str| SimError::Checkpoint(CheckpointError::State(what.to_owned()));
         let times = [saved.begin, saved.now].into_iter().chain(saved.ends.iter().map(|end| end.time.0));
         if !times.into_iter().all(f64::is_finite) {
             return Err(bad("a time is not finite"));
@@ -193,10 +200,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         };
         match next {
             Some((default, own)) => sim.fork(default, own, &checkpoint, observers)?,
-            None => {
-                let shown = sim.engine.show_waiting(sim.now);
-                shown.map_err(|(name, error)| SimError::Policy { name, error })?;
-            }
+            None => show_waiting(&mut sim.engine, sim.now)?,
         }
         Ok(sim)
     }
