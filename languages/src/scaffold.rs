@@ -86,17 +86,18 @@ impl Language {
         }
     }
 
-    /// Files by path, with placeholders.
-    fn files(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Language::Rust => &[],
-            Language::C => &C,
-            Language::Cpp => &CPP,
-            Language::Go => &GO,
-            Language::Js => &JS,
-            Language::Ts => &TS,
-            Language::Python => &PYTHON,
-        }
+    /// Files by path: those of its own, with placeholders, and those that it shares with another language.
+    fn files(self) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+        let (own, shared): (&[_], &[_]) = match self {
+            Language::Rust => (&[], &[]),
+            Language::C => (&C, &C_LIBRARY),
+            Language::Cpp => (&CPP, &C_LIBRARY),
+            Language::Go => (&GO, &[]),
+            Language::Js => (&JS, &JS_LIBRARY),
+            Language::Ts => (&TS, &JS_LIBRARY),
+            Language::Python => (&PYTHON, &[]),
+        };
+        own.iter().chain(shared)
     }
 }
 
@@ -104,23 +105,23 @@ macro_rules! folder {
     ($($path:literal = $file:literal),+ $(,)?) => { [$(($path, include_str!(concat!("../", $file)))),+] };
 }
 
-const C: [(&str, &str); 7] = folder![
+/// The library of C and C++.
+const C_LIBRARY: [(&str, &str); 2] =
+    folder!["sdk/fluxgate.c" = "c/fluxgate.c", "sdk/fluxgate.h" = "c/fluxgate.h",];
+
+const C: [(&str, &str); 5] = folder![
     ".gitignore" = "c/template/gitignore",
     "README.md" = "c/template/README.md",
     "fluxgate-policy.toml" = "c/template/fluxgate-policy.toml",
     "policy.c" = "c/template/policy.c",
-    "sdk/fluxgate.c" = "c/fluxgate.c",
-    "sdk/fluxgate.h" = "c/fluxgate.h",
     "test.c" = "c/template/test.c",
 ];
 
-const CPP: [(&str, &str); 8] = folder![
+const CPP: [(&str, &str); 6] = folder![
     ".gitignore" = "cpp/template/gitignore",
     "README.md" = "cpp/template/README.md",
     "fluxgate-policy.toml" = "cpp/template/fluxgate-policy.toml",
     "policy.cpp" = "cpp/template/policy.cpp",
-    "sdk/fluxgate.c" = "c/fluxgate.c",
-    "sdk/fluxgate.h" = "c/fluxgate.h",
     "sdk/fluxgate.hpp" = "cpp/fluxgate.hpp",
     "test.cpp" = "cpp/template/test.cpp",
 ];
@@ -165,13 +166,8 @@ const GO: [(&str, &str); 37] = folder![
     "sdk/state/state.go" = "go/state/state.go",
 ];
 
-const JS: [(&str, &str); 19] = folder![
-    ".gitignore" = "js/template/gitignore",
-    "README.md" = "js/template/README.md",
-    "fluxgate-policy.toml" = "js/template/fluxgate-policy.toml",
-    "package.json" = "js/template/package.json",
-    "policy.js" = "js/template/policy.js",
-    "policy.test.js" = "js/template/policy.test.js",
+/// The library of JavaScript and TypeScript.
+const JS_LIBRARY: [(&str, &str); 12] = folder![
     "sdk/attributes.d.ts" = "js/attributes.d.ts",
     "sdk/attributes.js" = "js/attributes.js",
     "sdk/flow.d.ts" = "js/flow.d.ts",
@@ -184,10 +180,19 @@ const JS: [(&str, &str); 19] = folder![
     "sdk/many.js" = "js/many.js",
     "sdk/resources.d.ts" = "js/resources.d.ts",
     "sdk/resources.js" = "js/resources.js",
+];
+
+const JS: [(&str, &str); 7] = folder![
+    ".gitignore" = "js/template/gitignore",
+    "README.md" = "js/template/README.md",
+    "fluxgate-policy.toml" = "js/template/fluxgate-policy.toml",
+    "package.json" = "js/template/package.json",
+    "policy.js" = "js/template/policy.js",
+    "policy.test.js" = "js/template/policy.test.js",
     "wit/world.wit" = "js/template/world.wit",
 ];
 
-const TS: [(&str, &str); 21] = folder![
+const TS: [(&str, &str); 9] = folder![
     ".gitignore" = "ts/template/gitignore",
     "README.md" = "ts/template/README.md",
     "fluxgate-policy.toml" = "ts/template/fluxgate-policy.toml",
@@ -195,18 +200,6 @@ const TS: [(&str, &str); 21] = folder![
     "package.json" = "ts/template/package.json",
     "policy.test.ts" = "ts/template/policy.test.ts",
     "policy.ts" = "ts/template/policy.ts",
-    "sdk/attributes.d.ts" = "js/attributes.d.ts",
-    "sdk/attributes.js" = "js/attributes.js",
-    "sdk/flow.d.ts" = "js/flow.d.ts",
-    "sdk/flow.js" = "js/flow.js",
-    "sdk/fluxgate.d.ts" = "js/fluxgate.d.ts",
-    "sdk/fluxgate.js" = "js/fluxgate.js",
-    "sdk/groups.d.ts" = "js/groups.d.ts",
-    "sdk/groups.js" = "js/groups.js",
-    "sdk/many.d.ts" = "js/many.d.ts",
-    "sdk/many.js" = "js/many.js",
-    "sdk/resources.d.ts" = "js/resources.d.ts",
-    "sdk/resources.js" = "js/resources.js",
     "tsconfig.json" = "ts/template/tsconfig.json",
     "wit/world.wit" = "ts/template/world.wit",
 ];
@@ -314,7 +307,7 @@ mod tests {
             assert!(!there.is_empty(), "{language:?}");
             for path in there {
                 let text = std::fs::read_to_string(folder.join(&path)).unwrap();
-                assert!(language.files().iter().any(|(_, listed)| *listed == text), "{language:?}: {path}");
+                assert!(language.files().any(|(_, listed)| *listed == text), "{language:?}: {path}");
             }
         }
     }

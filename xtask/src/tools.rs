@@ -55,6 +55,11 @@ impl Language {
         }
     }
 
+    /// The language whose folder of tools and pinned version it uses: C++ has none of its own.
+    fn toolchain(self) -> Self {
+        if self == Language::Cpp { Language::C } else { self }
+    }
+
     /// The packages of its tools.
     pub(crate) fn packages(self) -> &'static str {
         match self {
@@ -83,8 +88,7 @@ pub(crate) struct Tools {
 impl Tools {
     /// Finds them on this machine, or fetches them.
     pub(crate) fn find(house: &House, language: Language) -> Result<Self> {
-        // C++ has no tools of its own.
-        let own = if language == Language::Cpp { Language::C } else { language };
+        let own = language.toolchain();
         let room = house.target().join("toolchains").join(own.name());
         let version = pinned(house, own)?;
         let mut tools = Tools { language, path: Vec::new(), settings: Vec::new(), version: version.clone() };
@@ -248,8 +252,7 @@ mod tests {
     fn every_language_has_a_version() {
         let house = House::find().unwrap();
         for language in Language::ALL {
-            let tools = if language == Language::Cpp { Language::C } else { language };
-            assert!(!pinned(&house, tools).unwrap().is_empty());
+            assert!(!pinned(&house, language.toolchain()).unwrap().is_empty());
             assert_eq!(Language::named(language.name()), Some(language));
             assert!(house.root().join("languages").join(language.name()).is_dir());
         }
