@@ -80,6 +80,7 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "what an inactive job held, of which R could not be read, was given to another",
     ),
     (7569, Profile::Policies, "3,26", "0", "a scheduler that was offline turned without a pause"),
+    (58, Profile::Policies, "0-63", "0-63", "a rerun from the middle did not know the jobs that wait"),
     (
         133_317,
         Profile::Builtin,
