@@ -44,8 +44,20 @@ impl Engine {
         Some((core.checkpoint(policy, own), out))
     }
 
-    /// Delivers the events since the last pass to the policies that observe. A policy that is resumed afterwards lacks none of them.
-    pub fn deliver_events(&mut self, now: f64) -> Vec<Action> {
+    /// As [`Engine::checkpoint`], after the events since the last pass were delivered to the policies that observe. A policy
+    /// that is resumed afterwards lacks none of them: it is told of events only of jobs that it knows, and the jobs that started
+    /// since its last pass do not wait any more.
+    pub fn checkpoint_delivered(&mut self, now: f64) -> Option<(Checkpoint, Vec<Action>)> {
+        if self.policies.is_swapping() {
+            return None;
+        }
+        let mut out = self.deliver_events(now);
+        let (checkpoint, actions) = self.checkpoint()?;
+        out.extend(actions);
+        Some((checkpoint, out))
+    }
+
+    fn deliver_events(&mut self, now: f64) -> Vec<Action> {
         let Engine { core, policies } = self;
         let mut out = Vec::new();
         for scope in policies.scopes() {

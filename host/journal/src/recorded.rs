@@ -271,7 +271,7 @@ impl Recorded {
     fn base(&mut self, now: f64, why: CheckpointCause) -> Vec<Action> {
         let Some(log) = &mut self.log else { return Vec::new() };
         // There is no checkpoint while a swap is under way; the next turn tries again.
-        let Some((engine, actions)) = self.engine.checkpoint() else { return Vec::new() };
+        let Some((engine, actions)) = self.engine.checkpoint_delivered(now) else { return Vec::new() };
         log.follow(&actions);
         log.meter.used(&self.engine);
         // The rows of waiting jobs and of their requests are made where the record is written.

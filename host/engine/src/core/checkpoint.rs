@@ -145,6 +145,14 @@ pub struct ActivePolicyState {
     pub(crate) ranked: Option<Arc<[u32]>>,
 }
 
+impl Checkpoint {
+    /// Were all events delivered to the policies before it was made?
+    pub fn is_delivered(&self) -> bool {
+        let own = self.own.iter().filter_map(|own| own.policy.as_ref());
+        self.policy.iter().chain(own).all(|policy| policy.events.is_empty())
+    }
+}
+
 /// Why an engine could not resume from a checkpoint.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ResumeError {

@@ -97,10 +97,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         observers: &mut [&mut dyn Observer],
     ) -> Result<Saved, SimError> {
         self.flush(observers)?;
-        // A policy that goes on is told of events only of the jobs that it knows.
-        let actions = self.engine.deliver_events(self.now);
-        self.carry_out(actions, observers)?;
-        let made = self.engine.checkpoint();
+        let made = self.engine.checkpoint_delivered(self.now);
         let (engine, actions) = made.ok_or_else(|| SimError::Engine("a swap is under way".to_owned()))?;
         self.carry_out(actions, observers)?;
         let mut ends: Vec<End> = self.ends.iter().map(|Reverse(end)| *end).collect();

@@ -82,6 +82,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
     (7569, Profile::Policies, "3,26", "0", "a scheduler that was offline turned without a pause"),
     (58, Profile::Policies, "0-63", "0-63", "a rerun from the middle did not know the jobs that wait"),
     (
+        1_024_332,
+        Profile::Policies,
+        "2,10,15",
+        "5,11",
+        "a rerun from the middle did not know the jobs that had started since the last pass",
+    ),
+    (
         133_317,
         Profile::Builtin,
         "1,19",
