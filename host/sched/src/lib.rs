@@ -46,6 +46,7 @@ mod service;
 pub mod settings;
 mod shadows;
 mod timing;
+mod unwritten_trail;
 mod work;
 
 pub use audit_trail::entry as audit_entry;

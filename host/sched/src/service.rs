@@ -52,6 +52,7 @@ use crate::responder::Responder;
 use crate::settings::{QueuePolicy, Settings};
 use crate::shadows::Shadows;
 use crate::timing::Samples;
+use crate::unwritten_trail::UnwrittenTrail;
 use crate::work::{Finished, Work};
 use graph_service::GraphService;
 use kept_vertices::KeptVertices;
@@ -135,6 +136,7 @@ pub struct Service {
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
     question_budget: QuestionBudget,
+    trail: UnwrittenTrail,
     passes: Samples,
     flips: Samples,
     last_page: Option<(Duration, String)>,
@@ -240,6 +242,7 @@ impl Service {
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             question_budget: QuestionBudget::default(),
+            trail: UnwrittenTrail::default(),
             passes: Samples::default(),
             flips: Samples::default(),
             last_page: None,
@@ -309,14 +312,15 @@ impl Service {
         self.carry_out(goodbye);
         self.remember_last();
         self.write_vertices();
+        self.close_trail();
         if let Some(engine) = &mut self.engine {
             engine.close(self.host.now());
         }
     }
 
-    /// Send a message, if there is one.
-    fn send(&self, message: Option<Message>) {
-        if let Some(message) = message {
+    /// Send a message, if there is one. The answer to a request that is in the audit trail waits for its entry.
+    fn send(&mut self, message: Option<Message>) {
+        if let Some(message) = message.and_then(|message| self.trail.answer(message)) {
             self.host.send(message);
         }
     }

@@ -37,7 +37,7 @@ impl Work {
         Work { name, run }
     }
 
-    /// What kind of work it is, in a word: `compile`, `reload`, `shadow`, `forecast`, `question`, `policy-states` or `drop`.
+    /// What kind of work it is, in a word: `compile`, `reload`, `shadow`, `forecast`, `question`, `policy-states`, `audit-trail` or `drop`.
     pub fn name(&self) -> &'static str {
         self.name
     }

@@ -1,14 +1,13 @@
 //! Every load, swap, promotion, rollback and failure of a policy goes into the audit trail, every change of settings, and every
 //! request for one that was refused.
 //!
-//! A trail that cannot be written is logged, and scheduling goes on. Must never decide anything.
+//! It is written beside the schedule; a trail that cannot be written is logged, and scheduling goes on. Must never decide anything.
 
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
 
 use super::Service;
 use crate::audit_trail;
-use crate::host::Store;
 use crate::policy_choice::PolicyChoice;
 
 /// Most characters kept of a name or path that was refused.
@@ -16,7 +15,7 @@ const POLICY_CHARS_MAX: usize = 4096;
 
 impl Service {
     /// Write down that a request which would have changed something about policies was refused at once.
-    pub(super) fn record_refused(&self, request: &ControlRequest, why: &str) {
+    pub(super) fn record_refused(&mut self, request: &ControlRequest, why: &str) {
         let (what, key) = match request.method() {
             "config-reload" | "config-read" => return self.record_settings_refused(Some(request), why),
             "policy-load" => ("load", "path"),
@@ -42,20 +41,21 @@ impl Service {
     }
 
     /// Write down which settings a reload changed, from what to what, and on whose request.
-    pub(super) fn record_settings(&self, request: Option<&ControlRequest>, changed: &Map<String, Value>) {
+    pub(super) fn record_settings(&mut self, request: Option<&ControlRequest>, changed: &Map<String, Value>) {
         let mut line = self.entry("configure", request, "", Ok(()));
         line["changed"] = Value::Object(changed.clone());
-        self.append(line);
+        self.append(line, request);
     }
 
     /// Write down that a whole configuration was refused.
-    pub(super) fn record_settings_refused(&self, request: Option<&ControlRequest>, why: &str) {
-        self.append(self.entry("configure", request, "", Err(why)));
+    pub(super) fn record_settings_refused(&mut self, request: Option<&ControlRequest>, why: &str) {
+        let line = self.entry("configure", request, "", Err(why));
+        self.append(line, request);
     }
 
     /// Write down what was done with a reservation, or why it was not.
     pub(super) fn record_reservation(
-        &self,
+        &mut self,
         what: &str,
         request: Option<&ControlRequest>,
         name: &str,
@@ -64,12 +64,12 @@ impl Service {
         let uid = request.map(|request| request.message.userid);
         let mut line = audit_trail::about_reservation(self.host.wall_clock(), what, uid, name, verdict);
         line["scheduler"] = self.identity.session.name.as_str().into();
-        self.append(line);
+        self.append(line, request);
     }
 
     /// Write down what was done with a policy, or why it was not.
     pub(super) fn record(
-        &self,
+        &mut self,
         what: &str,
         request: Option<&ControlRequest>,
         queue: Option<&str>,
@@ -91,7 +91,7 @@ impl Service {
             line["source"] = json!(entry.source());
             line["settings"] = json!(entry.config());
         }
-        self.append(line);
+        self.append(line, request);
     }
 
     fn entry(
@@ -107,11 +107,31 @@ impl Service {
         line
     }
 
-    fn append(&self, line: Value) {
+    fn append(&mut self, line: Value, request: Option<&ControlRequest>) {
         let configured = self.configuration.settings.audit_trail.as_deref();
         let Some(path) = configured.or(self.identity.audit_trail.as_deref()) else { return };
-        if let Err(error) = self.host.store(Store::AuditTrail(path, &line)) {
-            tracing::error!(trail = %path.display(), "the audit trail cannot be written: {error}");
+        self.trail.add(path, line, request.map(|request| &request.message));
+    }
+
+    /// Have the entries written that are not, on the side.
+    pub(super) fn write_trail(&mut self) {
+        let Some(batch) = self.trail.begin() else { return };
+        self.start_work(
+            "audit-trail",
+            move |host| batch.write(host),
+            |service, ()| {
+                for answer in service.trail.done() {
+                    service.host.send(answer);
+                }
+            },
+        );
+    }
+
+    /// The end: all entries are written, and the answers that waited for them are sent.
+    pub(super) fn close_trail(&mut self) {
+        let host = std::sync::Arc::clone(&self.host);
+        for answer in self.trail.close(&*host) {
+            host.send(answer);
         }
     }
 }

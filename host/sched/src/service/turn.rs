@@ -83,6 +83,7 @@ impl Service {
         self.forecast(waiting);
         self.answer_quiescent();
         self.start_shadows();
+        self.write_trail();
         match self.fatal.take() {
             Some(error) => Err(error),
             None => Ok(()),

@@ -141,3 +141,26 @@ fn feat_1_jobs_of_a_virtual_queue_stand_in_the_order_of_its_parent() {
     let rows = world.call("sched-fluxion-qmanager.stats-get", &json!({})).unwrap()["queues"].clone();
     assert_eq!(rows.as_object().unwrap().keys().collect::<Vec<_>>(), ["batch", "debug"]);
 }
+
+#[test]
+fn a_disk_that_hangs_under_the_audit_trail_holds_the_answers_that_are_in_it_and_nothing_else() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.slow_trail = true;
+    let changed =
+        world.ask("config-reload", &json!({"sched-fluxgate": {"policy": "steady", "annotate": false}}));
+    assert_eq!((world.work(), world.answer(changed)), (vec!["audit-trail"], None));
+    world.submit(1, 4, 60.0);
+    world.settle();
+    assert_eq!(world.started, [1], "jobs start");
+    world.told("policy-list", &json!({}));
+    let refused = world.ask("policy-swap", &json!({"name": "nobody"}));
+    assert_eq!((world.work().len(), world.answer(refused)), (1, None), "one work item at a time, in order");
+    world.finish("audit-trail");
+    assert!(world.answer(changed).is_some() && world.answer(refused).is_none());
+    assert_eq!(world.trail()[1..], ["configure  done"]);
+    // The scheduler ends before the second entry is written.
+    world.service.goodbye();
+    world.settle();
+    assert_eq!(world.trail()[1..], ["configure  done", "swap nobody refused"]);
+    assert!(world.answer(refused).is_some());
+}
