@@ -58,6 +58,8 @@ pub struct JobManager {
     pub unsure: u64,
     /// The world's time.
     pub time: u64,
+    /// Questions about time limits that were given up, and not answered since.
+    pub forgotten: BTreeSet<u32>,
     last_tag: u32,
 }
 

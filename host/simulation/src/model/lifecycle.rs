@@ -211,7 +211,10 @@ impl JobManager {
         let tag = message.matchtag();
         let asked = self.jobs.values_mut().find(|job| job.asked_limit.is_some_and(|(asked, _)| asked == tag));
         let Some(job) = asked else {
-            return sight.broken("sched.expiration is answered twice, or was not asked");
+            return match self.forgotten.remove(&tag) {
+                true => sight.reached("a question about a time limit reached the next scheduler"),
+                false => sight.broken("sched.expiration is answered twice, or was not asked"),
+            };
         };
         let Some((_, limit)) = job.asked_limit.take() else { return };
         if message.errnum() != 0 && message.errnum() != errno::ENOSYS {
@@ -227,9 +230,10 @@ impl JobManager {
         self.alarm(id, left.max(0.0), sight);
     }
 
-    /// Questions that no answer can come to any more.
+    /// Questions that no answer need come to any more. One that was under way when the scheduler ended may have reached the next.
     pub fn forget_questions(&mut self) {
-        self.jobs.values_mut().for_each(|job| job.asked_limit = None);
+        self.forgotten
+            .extend(self.jobs.values_mut().filter_map(|job| job.asked_limit.take()).map(|(tag, _)| tag));
     }
 
     /// `job-manager.raise`.

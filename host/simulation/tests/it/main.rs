@@ -89,6 +89,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "a rerun from the middle did not know the jobs that had started since the last pass",
     ),
     (
+        2_066_440,
+        Profile::Policies,
+        "1-2,4",
+        "1-2,7,10",
+        "a question that reached the next scheduler counted as answered twice",
+    ),
+    (
         133_317,
         Profile::Builtin,
         "1,19",
