@@ -1,20 +1,20 @@
 //! The tokio driver of the scheduler service: its socket, signals, clock, worker threads and files.
 //!
 //! The service is a state machine on one task. The responder sees each message first, on a task of its own, and goes on
-//! while the service makes a pass; work that the service starts is done on threads beside both. Must never know what the
+//! while the service makes a pass; questions of feasibility, and work that the service starts, are done on threads beside both. Must never know what the
 //! service does with a message.
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_artefact::audit::Trail;
 use fluxgate_journal::{OpenError, Options, Writer};
 use fluxgate_sched::{
-    Configuration, Document, Finished, Host, NextTurn, Responder, Service, ServiceIdentity, Store, Usage,
-    Work,
+    Checked, Configuration, Document, Finished, Heard, Host, NextTurn, Responder, Service, ServiceIdentity,
+    Store, Usage, Work,
 };
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
@@ -24,7 +24,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tracing::level_filters::LevelFilter;
 
 use crate::calendar;
@@ -36,6 +36,10 @@ use crate::service_manager::ServiceManager;
 
 /// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
 const MESSAGES_PER_TURN_MAX: usize = 4096;
+/// Requests of guests taken in before the engine gets its turn, and the time after which no further one is: the messages of the
+/// instance's own services wait for no more than that.
+const GUESTS_PER_TURN_MAX: usize = 16;
+const GUESTS_TIME_MAX: Duration = Duration::from_millis(1);
 /// Matchtag of the questions asked before the session begins.
 const EARLY_TAG: u32 = 1;
 /// Longest time from a signal that ends the scheduler to the end of the process, whatever is under way.
@@ -101,8 +105,8 @@ pub(crate) async fn serve(
     let (finished, arrivals) = mpsc::unbounded_channel();
     let host = Outside { clock, outbox: outbox.clone(), finished };
     let service = Service::new(Arc::new(host), identity, configuration, components)?;
-    let mut driver = Driver { service, clock, arrivals, lines, ready, manager };
-    open_desk(driver.service.responder(), clock, inbox, outbox);
+    let guests = open_desk(service.responder(), clock, inbox, outbox);
+    let mut driver = Driver { service, clock, arrivals, guests, lines, ready, manager };
     let result = driver.turns(inbox).await;
     driver.manager.stopping();
     while let Some(line) = driver.lines.try_recv() {
@@ -117,6 +121,8 @@ struct Driver<'a> {
     clock: Clock,
     /// Work that was done.
     arrivals: mpsc::UnboundedReceiver<Finished>,
+    /// A request of a guest has come.
+    guests: Arc<Notify>,
     lines: Lines,
     /// The line that is still to be written to standard output.
     ready: Option<&'a str>,
@@ -126,15 +132,17 @@ struct Driver<'a> {
 impl Driver<'_> {
     /// One turn after the other: until the broker or a signal says that it is over, or something is fatal.
     async fn turns(&mut self, inbox: &mut Inbox) -> Result<()> {
-        let mut stop = stop_signals(self.service.responder())?;
+        let responder = self.service.responder();
+        let mut stop = stop_signals(Arc::clone(&responder))?;
         let mut hangup = signal(SignalKind::hangup())?;
         self.service.start();
         loop {
+            self.take_guests(&responder);
             self.turn(!inbox.is_empty())?;
             if self.service.is_leaving() {
                 return Ok(());
             }
-            let (busy, idle) = (self.service.is_busy(), self.idle_for());
+            let (busy, idle) = (self.service.is_busy() || responder.has_guests(), self.idle_for());
             tokio::select! {
                 biased;
                 _ = stop.recv() => return Ok(()),
@@ -148,6 +156,7 @@ impl Driver<'_> {
                     Err(reason) => bail!("the connection to the broker is lost: {reason}"),
                 },
                 Some(finished) = self.arrivals.recv() => self.service.finished(finished),
+                () = self.guests.notified() => {}
                 Some(line) = self.lines.recv() => self.log(&line),
                 () = tokio::time::sleep(idle), if !busy => {}
                 () = std::future::ready(()), if busy => {}
@@ -182,6 +191,18 @@ impl Driver<'_> {
         for _ in 1..MESSAGES_PER_TURN_MAX {
             let Some(message) = inbox.try_recv() else { break };
             self.service.message(message);
+        }
+    }
+
+    /// Take in some requests of guests.
+    fn take_guests(&mut self, responder: &Responder) {
+        let begin = self.clock.elapsed();
+        for _ in 0..GUESTS_PER_TURN_MAX {
+            let Some(message) = responder.guest() else { break };
+            self.service.message(message);
+            if self.clock.elapsed().saturating_sub(begin) > GUESTS_TIME_MAX {
+                break;
+            }
         }
     }
 
@@ -222,9 +243,9 @@ fn stop_signals(responder: Arc<Responder>) -> Result<mpsc::Receiver<()>> {
     Ok(stop)
 }
 
-/// Have the responder see each message before the service does.
-fn open_desk(responder: Arc<Responder>, clock: Clock, inbox: &mut Inbox, outbox: &Outbox) {
-    let (watched, outbox) = (Arc::downgrade(&responder), outbox.clone());
+/// Have the responder see each message before the service does. The result is notified of requests of guests.
+fn open_desk(responder: Arc<Responder>, clock: Clock, inbox: &mut Inbox, outbox: &Outbox) -> Arc<Notify> {
+    let (watched, checked) = (Arc::downgrade(&responder), Arc::downgrade(&responder));
     tokio::spawn(async move {
         loop {
             tokio::time::sleep(Responder::LOOK_PERIOD).await;
@@ -232,17 +253,54 @@ fn open_desk(responder: Arc<Responder>, clock: Clock, inbox: &mut Inbox, outbox:
             responder.look(clock.elapsed());
         }
     });
-    inbox.through(move |message| match responder.answer(&message) {
-        Some(answer) => {
-            // A connection that is gone shows when it is read.
-            let _ = outbox.send(&answer);
-            None
+    let (questions, guests) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    tokio::spawn(check_questions(checked, clock, outbox.clone(), Arc::clone(&questions)));
+    let (outbox, guests_come) = (outbox.clone(), Arc::clone(&guests));
+    inbox.through(move |message| {
+        match responder.hear(message) {
+            Heard::Answer(answer) => {
+                // A connection that is gone shows when it is read.
+                let _ = outbox.send(&answer);
+            }
+            Heard::Question => questions.notify_one(),
+            Heard::Guest => guests_come.notify_one(),
+            Heard::Dropped => {}
+            Heard::Onward(message) => {
+                cut_in_time(&responder, clock);
+                return Some(message);
+            }
         }
-        None => {
-            cut_in_time(&responder, clock);
-            Some(message)
-        }
+        None
     });
+    guests
+}
+
+/// Answer questions of feasibility as they come, on a thread for that.
+async fn check_questions(responder: Weak<Responder>, clock: Clock, outbox: Outbox, questions: Arc<Notify>) {
+    let mut wait = None;
+    loop {
+        let pause = wait.unwrap_or(Duration::MAX);
+        tokio::select! {
+            () = questions.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+        let Some(responder) = responder.upgrade() else { break };
+        let outbox = outbox.clone();
+        let checked = tokio::task::spawn_blocking(move || {
+            loop {
+                match responder.check(|| clock.elapsed()) {
+                    Checked::Answer(answer) => {
+                        // A connection that is gone shows when it is read.
+                        let _ = outbox.send(&answer);
+                    }
+                    Checked::Wait(time) => break Some(time),
+                    Checked::Idle => break None,
+                }
+            }
+        });
+        // A question that cannot be answered has no answer, and the others go on.
+        wait = checked.await.unwrap_or(None);
+    }
 }
 
 /// A message waits: if a pass is being made, it is cut when it is due.

@@ -1,8 +1,9 @@
 //! The part of the service that answers during a pass, and that cuts a pass which keeps messages waiting.
 //!
-//! The responder sees every message before the service does, on another thread where there is one. A ping and a question of
-//! feasibility need neither queue nor ledger: it answers them itself, from a copy of the inventory. Anything else that
-//! arrives during a pass has to wait for its end, which the responder brings about in time (see [`PassTimer`]).
+//! The responder sees every message before the service does, on another thread where there is one. A ping it answers at once. A
+//! question of feasibility needs neither queue nor ledger: it is answered from a copy of the inventory, one after the other, on
+//! a thread for that. Anything else that arrives during a pass has to wait for its end, which the responder brings about in
+//! time (see [`PassTimer`]).
 //!
 //! Must never know which jobs wait or which job holds what.
 
@@ -16,15 +17,60 @@ use fluxgate_graph::Resources;
 use fluxgate_wire::graph_service::{QUEUE_SERVICE, RESOURCE_SERVICE};
 use fluxgate_wire::message::Message;
 use fluxgate_wire::module::route_text;
+use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::{feasibility_answer, feasibility_question};
 use serde_json::Value;
 
+use crate::feasibility_queue::{FeasibilityQueue, NextQuestion};
+use crate::guest_backlog::GuestBacklog;
 pub use crate::pass_timer::Cut;
 use crate::pass_timer::{PASS_MAX, PassTimer};
 
 type Bounds = BTreeMap<String, QueueBounds>;
 /// What questions of feasibility are answered from.
 type Inventory = (Resources, Bounds, Windows);
+
+/// The inventory, unless an answer is being worked out from it: the service never waits for that.
+#[derive(Debug, Default)]
+struct InventorySlot {
+    /// Counts the inventories that were known.
+    number: u64,
+    inventory: Option<Inventory>,
+    /// It is used at the moment, and comes back unless another one was put here.
+    lent: bool,
+}
+
+impl InventorySlot {
+    fn put(&mut self, inventory: Option<Inventory>) {
+        (self.number, self.inventory, self.lent) = (self.number + 1, inventory, false);
+    }
+}
+
+/// What the responder does with a message.
+#[derive(Debug)]
+pub enum Heard {
+    /// This is the answer.
+    Answer(Message),
+    /// It is a question of feasibility, and waits for [`Responder::check`].
+    Question,
+    /// It is a guest's request for the service, and waits for [`Responder::guest`].
+    Guest,
+    /// It is for the service.
+    Onward(Message),
+    /// It is a guest's, of whom too much waits, and wants no answer.
+    Dropped,
+}
+
+/// One step through the questions of feasibility.
+#[derive(Debug)]
+pub enum Checked {
+    /// A question was answered.
+    Answer(Message),
+    /// The next can be answered after so long, or when another is heard.
+    Wait(Duration),
+    /// No question waits.
+    Idle,
+}
 
 /// See the module text. The service has one; its driver may ask it from any thread at any time.
 #[derive(Debug)]
@@ -34,11 +80,15 @@ pub struct Responder {
     rank: u32,
     uuid: Option<String>,
     /// With the bounds of queues and the windows; nothing before it is known.
-    inventory: Mutex<Option<Inventory>>,
+    inventory: Mutex<InventorySlot>,
+    questions: Mutex<FeasibilityQueue>,
+    /// Requests of guests for the service.
+    guests: Mutex<GuestBacklog>,
     /// The versions of the inventory and of the windows, and the bounds, that this is a copy of.
     known: Mutex<Option<(u64, u64, Bounds)>>,
-    /// Questions of feasibility answered here.
+    /// Questions of feasibility answered here, and requests refused because too many of their sender wait.
     answered: AtomicU64,
+    refused: AtomicU64,
     passes: Mutex<PassTimer>,
     interrupt: Arc<AtomicBool>,
 }
@@ -59,25 +109,79 @@ impl Responder {
             rank,
             uuid: uuid.map(str::to_owned),
             inventory: Mutex::default(),
+            questions: Mutex::default(),
+            guests: Mutex::default(),
             known: Mutex::default(),
             answered: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
             passes: Mutex::default(),
             interrupt: Arc::default(),
         }
     }
 
-    /// The answer to a message, if it can be answered here. Any other message goes to the service.
-    pub fn answer(&self, message: &Message) -> Option<Message> {
-        if !message.is_request() || !message.wants_response() {
-            return None;
+    /// Take in a message.
+    pub fn hear(&self, message: Message) -> Heard {
+        if !message.is_request() {
+            return Heard::Onward(message);
         }
         match message.topic() {
-            "feasibility.check" => self.feasibility(message),
+            _ if !message.wants_response() => self.of_anyone(message),
+            "feasibility.check" => self.question(message),
             topic if self.pings.iter().any(|ping| ping == topic) => {
-                pong(message, self.rank, self.uuid.as_deref())
+                match pong(&message, self.rank, self.uuid.as_deref()) {
+                    Some(answer) => Heard::Answer(answer),
+                    None => self.of_anyone(message),
+                }
             }
-            _ => None,
+            _ => self.of_anyone(message),
         }
+    }
+
+    /// Take the next request of a guest for the service, of each guest in turn.
+    pub fn guest(&self) -> Option<Message> {
+        lock(&self.guests).take(|_| true)
+    }
+
+    /// Do requests of guests wait for the service?
+    pub fn has_guests(&self) -> bool {
+        !lock(&self.guests).is_empty()
+    }
+
+    /// Answer the next question of feasibility that waits, on any thread but one at a time. The time that it takes counts for the
+    /// guest who asked; `elapsed` tells the time as [`Host::elapsed`](crate::Host::elapsed) does.
+    pub fn check(&self, elapsed: impl Fn() -> Duration) -> Checked {
+        let begin = elapsed();
+        let mut slot = lock(&self.inventory);
+        if slot.inventory.is_none() {
+            // Another end of the instance: those who asked wait for its inventory.
+            return Checked::Wait(Self::LOOK_PERIOD);
+        }
+        let question = match lock(&self.questions).take(begin) {
+            NextQuestion::Ask(question) => *question,
+            NextQuestion::Wait(time) => return Checked::Wait(time),
+            NextQuestion::Idle => return Checked::Idle,
+        };
+        let Some((mut resources, bounds, windows)) = slot.inventory.take() else { return Checked::Idle };
+        let number = slot.number;
+        slot.lent = true;
+        drop(slot);
+        let answer = match feasibility_question(&question) {
+            Ok(jobspec) => {
+                feasibility_answer(&question, feasibility(&mut resources, &bounds, &windows, &jobspec))
+            }
+            Err(error) => question.respond_error(errno::EINVAL, &error),
+        };
+        let mut slot = lock(&self.inventory);
+        if slot.number == number {
+            (slot.inventory, slot.lent) = (Some((resources, bounds, windows)), false);
+        }
+        drop(slot);
+        self.answered.fetch_add(1, Ordering::Relaxed);
+        if !question.is_from_owner() {
+            let end = elapsed();
+            lock(&self.questions).spend(question.userid, end.saturating_sub(begin), end);
+        }
+        Checked::Answer(answer)
     }
 
     /// A message waits for the service. The first during a pass says when [`Responder::cut`] is to be called.
@@ -114,14 +218,15 @@ impl Responder {
             |known: &(u64, u64, Bounds)| (known.0, known.1) == (version, windows) && known.2 == *bounds;
         if !known.as_ref().is_some_and(same) {
             *known = Some((version, windows, bounds.clone()));
-            *lock(&self.inventory) = Some((resources.inventory(), bounds.clone(), engine.window_book()));
+            let inventory = (resources.inventory(), bounds.clone(), engine.window_book());
+            lock(&self.inventory).put(Some(inventory));
         }
     }
 
     /// Another inventory: nothing is known of it yet.
     pub(crate) fn forget(&self) {
         *lock(&self.known) = None;
-        *lock(&self.inventory) = None;
+        lock(&self.inventory).put(None);
     }
 
     /// What the engine looks at during a pass.
@@ -155,19 +260,48 @@ impl Responder {
         self.answered.load(Ordering::Relaxed)
     }
 
+    /// Requests refused here, because too many of their sender wait, since the counters were cleared.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     /// Count anew.
     pub(crate) fn clear(&self) {
         self.answered.store(0, Ordering::Relaxed);
+        self.refused.store(0, Ordering::Relaxed);
     }
 
-    /// The answer, if this is a question that can be answered here. The session deals with the others.
-    fn feasibility(&self, message: &Message) -> Option<Message> {
-        let jobspec = feasibility_question(message).ok()?;
-        let mut inventory = lock(&self.inventory);
-        let (resources, bounds, windows) = inventory.as_mut()?;
-        let result = feasibility(resources, bounds, windows, &jobspec);
-        self.answered.fetch_add(1, Ordering::Relaxed);
-        Some(feasibility_answer(message, result))
+    /// A question of feasibility. Before the inventory is known the session deals with it.
+    fn question(&self, message: Message) -> Heard {
+        let slot = lock(&self.inventory);
+        if slot.inventory.is_none() && !slot.lent {
+            drop(slot);
+            return self.of_anyone(message);
+        }
+        drop(slot);
+        match lock(&self.questions).add(message) {
+            Ok(()) => Heard::Question,
+            Err((message, why)) => self.refuse(&message, why),
+        }
+    }
+
+    /// A request for the service.
+    fn of_anyone(&self, message: Message) -> Heard {
+        if message.is_from_owner() {
+            return Heard::Onward(message);
+        }
+        match lock(&self.guests).add(message) {
+            Ok(()) => Heard::Guest,
+            Err(message) => self.refuse(&message, "too many requests of this user wait for an answer"),
+        }
+    }
+
+    fn refuse(&self, message: &Message, why: &str) -> Heard {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        match message.wants_response() {
+            true => Heard::Answer(message.respond_error(errno::EAGAIN, why)),
+            false => Heard::Dropped,
+        }
     }
 }
 

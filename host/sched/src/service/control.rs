@@ -187,6 +187,7 @@ impl Service {
             },
             "containment": self.containment(),
             "session": session,
+            "refused_for_now": self.responder.refused(),
             "audit": serde_json::to_value(self.session.audit()).unwrap_or(Value::Null),
             "policy_cost": {"calls": cost.calls, "fuel": cost.fuel, "memory": cost.memory, "nanos": cost.nanos},
             "journal": journal::figures(engine),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use fluxgate_formats::Idset;
 use fluxgate_sched::settings::Settings;
-use fluxgate_sched::{Configuration, Responder, Service, ServiceIdentity, Work};
+use fluxgate_sched::{Checked, Configuration, Heard, Responder, Service, ServiceIdentity, Work};
 use fluxgate_wire::message::Message;
 
 use super::{Step, World};
@@ -115,15 +115,23 @@ impl World {
         let time = self.agenda.now();
         let Some(scheduler) = &mut self.scheduler else { return };
         scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
-        match scheduler.responder.answer(&message) {
-            Some(answer) => self.send_up(&answer),
-            None => {
-                scheduler.inbox.push_back(message);
-                let delay =
-                    if self.dice.often(50) { self.dice.below(300_000) } else { self.dice.below(2_000) };
-                self.plan_turn(delay);
+        let onward = match scheduler.responder.hear(message) {
+            Heard::Answer(answer) => return self.send_up(&answer),
+            Heard::Question => {
+                let elapsed = Duration::from_micros(time - scheduler.begun);
+                if let Checked::Answer(answer) = scheduler.responder.check(|| elapsed) {
+                    self.send_up(&answer);
+                }
+                return;
             }
-        }
+            Heard::Guest => scheduler.responder.guest(),
+            Heard::Onward(message) => Some(message),
+            Heard::Dropped => None,
+        };
+        let Some(message) = onward else { return };
+        scheduler.inbox.push_back(message);
+        let delay = if self.dice.often(50) { self.dice.below(300_000) } else { self.dice.below(2_000) };
+        self.plan_turn(delay);
     }
 
     pub(super) fn wake(&mut self, life: u64, number: u64) {
