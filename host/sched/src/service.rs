@@ -163,7 +163,7 @@ fn first_policy(settings: &Settings, components: &dyn Components) -> Result<(Pol
             .compile(&path.to_string_lossy())
             .and_then(|compiled| registry.add(compiled, Config::new(), &path));
         if let Err(error) = added {
-            tracing::warn!(policy = name, "left out: {error:#}");
+            left_out(&name, &error);
         }
     }
     if policy == fluxgate_engine::BUILTIN {
@@ -172,6 +172,11 @@ fn first_policy(settings: &Settings, components: &dyn Components) -> Result<(Pol
     let path = components.find(policy)?;
     let first = registry.add(components.compile(policy)?, settings.policy_config.clone(), &path)?;
     Ok((registry, first))
+}
+
+/// Logs that a component of the folder of policies is not offered.
+fn left_out(policy: &str, error: &anyhow::Error) {
+    fluxgate_log::log!(PolicyLeftOut, policy, "left out: {error:#}");
 }
 
 /// The policies of queues, compiled and tried.
@@ -344,7 +349,7 @@ impl Service {
                         Mode::Limited(limit) => limit.to_string(),
                     };
                     let policy = &self.first_policy;
-                    tracing::info!(queued = count, policy, "ready: queue-depth={depth} {machine}");
+                    fluxgate_log::log!(Ready, queued = count, policy, "ready: queue-depth={depth} {machine}");
                 }
                 Output::Disconnected { service, sender } => {
                     tracing::debug!(service, sender, "client is gone")

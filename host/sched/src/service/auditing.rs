@@ -111,7 +111,7 @@ impl Service {
         let configured = self.configuration.settings.audit_trail.as_deref();
         let Some(path) = configured.or(self.identity.audit_trail.as_deref()) else { return };
         if let Err(error) = self.host.store(Store::AuditTrail(path, &line)) {
-            tracing::error!(trail = %path.display(), "the audit trail cannot be written: {error}");
+            fluxgate_log::log!(AuditTrailFailed, trail = %path.display(), "the audit trail cannot be written: {error}");
         }
     }
 }

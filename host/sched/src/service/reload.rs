@@ -129,7 +129,7 @@ impl Service {
 
     fn refused(&mut self, request: Option<ControlRequest>, error: &anyhow::Error) {
         self.record_settings_refused(request.as_ref(), &format!("{error:#}"));
-        tracing::error!("configuration refused, the old one stays: {error:#}");
+        fluxgate_log::log!(ReloadRefused, "configuration refused, the old one stays: {error:#}");
         if let Some(request) = request {
             self.send(request.error(errno::EINVAL, &format!("{error:#}")));
         }
@@ -281,7 +281,7 @@ impl Service {
                 if policy.as_deref() != Some(&compiled.description().name)
                     && let Err(error) = self.registry.add(compiled, Default::default(), &path)
                 {
-                    tracing::warn!(policy = %path.display(), "left out: {error:#}");
+                    super::left_out(&path.display().to_string(), &error);
                 }
             }
         }
@@ -305,7 +305,7 @@ impl Service {
         if settings.log_level != old.log_level
             && let Err(error) = self.host.set_log_level(settings.log_level.filter())
         {
-            tracing::warn!("{error:#}");
+            fluxgate_log::log!(LogLevelNotSet, "{error:#}");
         }
         let (watch, audit) = settings.periods();
         self.session.set_periods(watch, audit);
@@ -319,9 +319,9 @@ impl Service {
         self.record_settings(request.as_ref(), &changed);
         let keys: Vec<&str> = changed.keys().map(String::as_str).collect();
         let keys = if keys.is_empty() { "nothing changed".to_owned() } else { keys.join(", ") };
-        tracing::info!("configuration reloaded: {keys}");
+        fluxgate_log::log!(Reloaded, "configuration reloaded: {keys}");
         for note in &notes {
-            tracing::warn!("configuration: {note}");
+            fluxgate_log::log!(ReloadNote, "configuration: {note}");
         }
         if let Some(request) = request {
             self.send(request.ok(&json!({"changed": changed, "notes": notes})));

@@ -403,7 +403,7 @@ impl Service {
             .filter_map(|(id, _)| Some((*id, from - engine.resources().allocation(*id)?.start)))
             .collect();
         self.record_reservation(what, Some(request), &window.name, Ok(()));
-        tracing::info!("reservation {}: {what}", window.name);
+        fluxgate_log::log!(Reservation, "reservation {}: {what}", window.name);
         self.step(Event::PutWindow(Box::new(window)));
         for (id, seconds) in limits.into_iter().filter(|(_, seconds)| *seconds > 0.0) {
             let payload = json!({"id": id.0, "updates": {"attributes.system.duration": seconds}});
@@ -418,7 +418,7 @@ impl Service {
         let ours = message.is_response() && message.matchtag() == SHORTEN_TAG;
         if ours && message.errnum() != 0 {
             let why = message.text().map_or_else(|| errno::describe(message.errnum()), str::to_owned);
-            tracing::warn!("a job that runs into a reservation keeps its limit: {why}");
+            fluxgate_log::log!(LimitKept, "a job that runs into a reservation keeps its limit: {why}");
         }
         ours
     }
@@ -457,7 +457,7 @@ impl Service {
             match self.repeat_window(&mut window) {
                 Ok(true) => self.step(Event::PutWindow(Box::new(window))),
                 Ok(false) => {}
-                Err(error) => tracing::error!("reservation {error:#}"),
+                Err(error) => fluxgate_log::log!(NotRepeated, "reservation {error:#}"),
             }
         }
     }
