@@ -79,6 +79,10 @@ table! {
     NoSubscription = 1010 WARN,
     /// The log level of a reload was not set.
     LogLevelNotSet = 1011 WARN,
+    /// The clock of the host was set back by a minute or more. The schedule stands still until it is as late as it was; where that takes too long, restart the scheduler.
+    ClockBack = 1012 WARN,
+    /// The clock of the host was set ahead by a minute or more. The line names reservations that begin late, and those whose time was passed over.
+    ClockAhead = 1013 WARN,
 
     // The conversation with the job manager.
     /// The job manager has dropped the scheduler, which registers again; the reason is in `flux dmesg` before it.

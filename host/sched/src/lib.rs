@@ -45,6 +45,7 @@ mod responder;
 mod service;
 pub mod settings;
 mod shadows;
+mod steady;
 mod timing;
 mod work;
 

@@ -4,6 +4,7 @@
 //! come from or where work is done.
 
 mod auditing;
+mod clock;
 mod control;
 mod find;
 mod forecasting;
@@ -51,6 +52,7 @@ use crate::registry::PolicyRegistry;
 use crate::responder::Responder;
 use crate::settings::{QueuePolicy, Settings};
 use crate::shadows::Shadows;
+use crate::steady::{ClockWatch, Steady};
 use crate::timing::Samples;
 use crate::work::{Finished, Work};
 use graph_service::GraphService;
@@ -108,6 +110,7 @@ impl Queues {
 /// The scheduler service. See the text of the crate.
 pub struct Service {
     host: Arc<dyn Host>,
+    clock_watch: ClockWatch,
     identity: ServiceIdentity,
     configuration: Configuration,
     /// Settings are on their way into force.
@@ -218,12 +221,15 @@ impl Service {
         let settings = &configuration.settings;
         let (registry, first_policy) = first_policy(settings, &*components)?;
         let first_queues = first_queues(settings, &*components, &registry)?;
+        let clock_watch = ClockWatch::new(Arc::clone(&host));
+        let host: Arc<dyn Host> = Arc::new(Steady::new(host));
         let began = host.wall_clock();
         let responder = Responder::new(&identity.session.name, identity.rank, identity.uuid.as_deref());
         let mut session = Session::new(identity.session.clone());
         session.set_virtual_queues(configuration.settings.virtual_queues.clone());
         Ok(Service {
             host,
+            clock_watch,
             session,
             identity,
             configuration,
@@ -272,6 +278,7 @@ impl Service {
     /// A message arrived that the responder did not answer.
     pub fn message(&mut self, message: Message) {
         self.responder.wake();
+        self.heed_clock();
         if self.vertices_answer(&message) || self.config_answer(&message) || self.queues_answer(&message) {
             return;
         }

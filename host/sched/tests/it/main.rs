@@ -1,5 +1,6 @@
 //! The service as a state machine: one thread, no sockets, no sleeping; each test moves the messages, the work and the time.
 
+mod clock;
 mod components;
 mod metrics;
 mod policies;
