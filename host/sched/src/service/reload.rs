@@ -17,6 +17,7 @@ use fluxgate_wire::session::ControlRequest;
 use serde_json::{Value, json};
 
 use super::Service;
+use super::control::Answer;
 use crate::components::Components;
 use crate::configuration::{Reload, changes};
 use crate::host::Document;
@@ -63,6 +64,18 @@ fn compile(components: &dyn Components, reload: &Reload, queues: Vec<String>) ->
 }
 
 impl Service {
+    /// A request for other settings: if it is refused at once, that is told as a later refusal is.
+    pub(super) fn config_request(
+        &mut self,
+        request: &ControlRequest,
+        serve: impl FnOnce(&mut Service) -> Result<()>,
+    ) -> Answer {
+        if let Err(error) = serve(self) {
+            self.refused(Some(request.clone()), &error);
+        }
+        Answer::Later
+    }
+
     /// A control request with a whole configuration as its payload; the broker's own reload is one.
     pub(super) fn config_reload(&mut self, request: &ControlRequest) -> Result<()> {
         self.reload(&request.payload, Some(request.clone()))
@@ -317,9 +330,11 @@ impl Service {
         }
         let notes = self.config_notes();
         self.record_settings(request.as_ref(), &changed);
-        let keys: Vec<&str> = changed.keys().map(String::as_str).collect();
-        let keys = if keys.is_empty() { "nothing changed".to_owned() } else { keys.join(", ") };
-        fluxgate_log::log!(Reloaded, "configuration reloaded: {keys}");
+        let told =
+            changed.iter().map(|(key, change)| format!("{key} {} -> {}", change["from"], change["to"]));
+        let told: Vec<String> = told.collect();
+        let told = if told.is_empty() { "nothing changed".to_owned() } else { told.join(", ") };
+        fluxgate_log::log!(Reloaded, "configuration reloaded: {told}");
         for note in &notes {
             fluxgate_log::log!(ReloadNote, "configuration: {note}");
         }

@@ -1,50 +1,9 @@
 //! A clock that is set while the scheduler runs.
 
-use std::fmt::Debug;
-use std::sync::{Arc, Mutex};
-
 use serde_json::{Value, json};
-use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
+use crate::said::said;
 use crate::world::World;
-
-/// Lines with an id, as `ID text`.
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
-
-impl<S: Subscriber> Layer<S> for Lines {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        #[derive(Default)]
-        struct Line(String, String);
-        impl Visit for Line {
-            fn record_str(&mut self, field: &Field, value: &str) {
-                self.record_debug(field, &format_args!("{value}"));
-            }
-
-            fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-                match field.name() {
-                    "id" => self.0 = format!("{value:?}"),
-                    "message" => self.1 = format!("{value:?}"),
-                    _ => {}
-                }
-            }
-        }
-        let mut line = Line::default();
-        event.record(&mut line);
-        self.0.lock().unwrap().push(format!("{} {}", line.0, line.1));
-    }
-}
-
-/// What is said of the clock meanwhile.
-fn said(what: impl FnOnce()) -> Vec<String> {
-    let lines = Lines::default();
-    let subscriber = tracing_subscriber::registry().with(lines.clone());
-    tracing::subscriber::with_default(subscriber, what);
-    let lines = lines.0.lock().unwrap();
-    lines.iter().filter(|line| line.contains("clock")).cloned().collect()
-}
 
 fn reserve(world: &mut World, name: &str, (start, end): (f64, f64), more: &Value) {
     let mut payload = json!({
@@ -73,7 +32,7 @@ fn feat_103_a_clock_that_goes_back_begins_nothing_twice() {
     reserve(&mut world, "dat", (5000.0, 9000.0), &json!({}));
     world.advance(4100.0);
     assert_eq!((state(&mut world, "dat").as_str(), raised(&world)), ("active", 1));
-    let said = said(|| {
+    let said = said("clock", || {
         world.set_clock(-3600.0);
         world.settle();
         // A job that would be over before the window begins, if it had not begun.
@@ -109,7 +68,7 @@ fn feat_103_a_clock_that_goes_ahead_skips_nothing_without_a_word() {
     reserve(&mut world, "far", (90_000.0, 99_000.0), &json!({}));
     let weekly = json!({"hosts": "node0", "repeat": {"every": "5000s", "zone": "UTC", "until": 40_000.0}});
     reserve(&mut world, "weekly", (1500.0, 1600.0), &weekly);
-    let said = said(|| {
+    let said = said("clock", || {
         world.set_clock(3600.0);
         // A message is the first to meet it.
         world.submit(1, 16, 600.0);

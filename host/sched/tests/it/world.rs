@@ -366,6 +366,11 @@ impl World {
         self.door.with(|outside| outside.trail.iter().map(line).collect())
     }
 
+    /// The last entry of the audit trail.
+    pub fn last_in_trail(&self) -> Value {
+        self.door.with(|outside| outside.trail.last().cloned().unwrap_or_default())
+    }
+
     /// All that the service sent, started and stored, a line each.
     pub fn log(&self) -> String {
         self.door.with(|outside| outside.log.join("\n"))
