@@ -112,8 +112,20 @@ impl Service {
                     "{KEY}: {} reservations are set again",
                     kept.reservations.len()
                 );
-                self.put_windows(kept.reservations);
-                self.kept_windows.written = self.engine.as_ref().map_or(0, |engine| engine.windows_version());
+                // Some of their times may have passed without a scheduler.
+                let mut windows = kept.reservations;
+                let mut more = false;
+                for window in &mut windows {
+                    match self.repeat_window(window) {
+                        Ok(again) => more |= again,
+                        Err(error) => super::reservations::not_repeated(&error),
+                    }
+                }
+                self.put_windows(windows);
+                if !more {
+                    self.kept_windows.written =
+                        self.engine.as_ref().map_or(0, |engine| engine.windows_version());
+                }
             }
             Found::Value(kept) => self.put_aside(answer, &format!("version {} is not known", kept.version)),
             Found::Nothing => {}

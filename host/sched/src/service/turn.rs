@@ -35,6 +35,7 @@ impl Service {
         self.begin_queue_swaps();
         let due = self.needs_pass();
         if due {
+            self.renew_windows();
             self.responder.begin(self.host.elapsed());
         }
         due

@@ -93,3 +93,21 @@ fn feat_103_a_clock_that_goes_ahead_skips_nothing_without_a_word() {
     let weekly = world.told("reservation-show", &json!({"name": "weekly"}));
     assert_eq!(weekly["occurrences"][0], json!([6500.0, 6600.0]), "it comes again at its own times");
 }
+
+/// FEAT-103: a reservation that comes again goes on at its own times when all that were made ahead are over at once.
+#[test]
+fn feat_103_a_repeated_reservation_outlives_a_clock_that_goes_far_ahead() {
+    let mut world = World::serving(&json!({"policy": "builtin-fcfs"}));
+    let again = json!({"repeat": {"every": "1000s", "zone": "UTC", "until": 0.0}});
+    reserve(&mut world, "hourly", (1500.0, 1600.0), &again);
+    world.set_clock(100_000.0);
+    world.settle();
+    let shown = world.told("reservation-show", &json!({"name": "hourly"}));
+    assert_eq!(
+        (&shown["state"], &shown["occurrences"][0]),
+        (&json!("planned"), &json!([101_500.0, 101_600.0]))
+    );
+    assert_eq!(shown["occurrences"].as_array().map(Vec::len), Some(8));
+    world.advance(500.0);
+    assert_eq!(state(&mut world, "hourly"), "active");
+}

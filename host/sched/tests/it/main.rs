@@ -7,6 +7,7 @@ mod policies;
 mod questions;
 mod reloads;
 mod reservations;
+mod restarts;
 mod said;
 mod schedule;
 mod shadows;
