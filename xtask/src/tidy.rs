@@ -72,18 +72,20 @@ const OUTSIDE: [&str; 11] = [
 /// The crates of the workspace on which each crate may depend. Crates that are not listed (the test suites) may use
 /// all.
 const ARROWS: &[(&str, &[&str])] = &[
+    ("fluxgate-log", &[]),
     ("fluxgate-formats", &[]),
     ("fluxgate-graph", &["fluxgate-formats"]),
     ("fluxgate-resource-query", &["fluxgate-formats", "fluxgate-graph"]),
     ("fluxgate-engine", &["fluxgate-formats", "fluxgate-graph"]),
-    ("fluxgate-journal", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
-    ("fluxgate-policy", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    ("fluxgate-journal", &["fluxgate-log", "fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    ("fluxgate-policy", &["fluxgate-log", "fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
     ("fluxgate-artefact", &[]),
     ("fluxgate-conformance", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine", "fluxgate-policy"]),
-    ("fluxgate-wire", &["fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
+    ("fluxgate-wire", &["fluxgate-log", "fluxgate-formats", "fluxgate-graph", "fluxgate-engine"]),
     (
         "fluxgate-sched",
         &[
+            "fluxgate-log",
             "fluxgate-formats",
             "fluxgate-graph",
             "fluxgate-engine",
@@ -109,6 +111,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "fluxgate",
         &[
+            "fluxgate-log",
             "fluxgate-formats",
             "fluxgate-graph",
             "fluxgate-resource-query",

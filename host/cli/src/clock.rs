@@ -4,31 +4,34 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock that runs `speed` times as fast as real time.
+/// The clock of this machine, or one that runs `speed` times as fast as real time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    base: f64,
+    /// What it showed at `since`; `None` is the clock of this machine, which may be set.
+    base: Option<f64>,
     since: Instant,
     speed: f64,
 }
 
-/// The longest sleep: an endless one is only harder to reason about.
-const SLEEP_MAX: Duration = Duration::from_secs(3600);
+/// The longest sleep. A clock that is set ahead meanwhile is noticed after it.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
 
 impl Clock {
     /// Seconds since the epoch in real time.
     pub(crate) fn real() -> Clock {
-        let base = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-        Clock { base, since: Instant::now(), speed: 1.0 }
+        Clock { base: None, since: Instant::now(), speed: 1.0 }
     }
 
     /// A clock that shows `now` at this moment.
     pub(crate) fn at(now: f64, speed: f64) -> Clock {
-        Clock { base: now, since: Instant::now(), speed }
+        Clock { base: Some(now), since: Instant::now(), speed }
     }
 
     pub(crate) fn now(&self) -> f64 {
-        self.base + self.since.elapsed().as_secs_f64() * self.speed
+        match self.base {
+            None => SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64()),
+            Some(base) => base + self.since.elapsed().as_secs_f64() * self.speed,
+        }
     }
 
     /// Real time since this clock was made, whatever its speed; never goes back.

@@ -232,7 +232,8 @@ fn stop_signals(responder: Arc<Responder>) -> Result<mpsc::Receiver<()>> {
         // A thread, as every task of the runtime may be waiting for something.
         let _ = std::thread::Builder::new().name("stop".to_owned()).spawn(|| {
             std::thread::sleep(STOP_MAX);
-            tracing::warn!(
+            fluxgate_log::log!(
+                StoppedInPass,
                 "ended by a signal in the middle of a pass: states of policies are those of their last save"
             );
             std::process::exit(0);

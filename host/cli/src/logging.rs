@@ -5,7 +5,7 @@
 //! not fit is appended to a later one. This module must never know a socket.
 
 use std::fmt::Write as _;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write as _};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,9 +15,14 @@ use tokio::sync::mpsc;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
+
+use crate::journald::Journal;
 
 /// Most lines that wait to be sent.
 const LINES_MAX: usize = 4096;
@@ -63,15 +68,76 @@ pub(crate) fn to_broker(stderr: bool) -> Lines {
     Lines(receiver)
 }
 
-fn stderr_layer<S>() -> impl Layer<S>
+/// What stands in the environment about lines on standard error: their least level, and `json` or `text`.
+const LEVELS: &str = "FLUXGATE_LOG";
+const FORMAT: &str = "FLUXGATE_LOG_FORMAT";
+
+/// Standard error; or, where that is a stream of systemd's journal, the journal itself, which takes fields.
+fn stderr_layer<S>() -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
-    let filter = EnvFilter::try_from_env("FLUXGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_filter(filter)
+    let filter = EnvFilter::try_from_env(LEVELS).unwrap_or_else(|_| EnvFilter::new("info"));
+    let format = std::env::var(FORMAT).unwrap_or_default();
+    let layer = match (format.as_str(), Journal::of_stderr()) {
+        ("json", _) => json_layer(io::stderr),
+        ("" | "text", Some(journal)) => Fields(journal).boxed(),
+        _ => text_layer(io::stderr, io::stderr().is_terminal()),
+    };
+    if !matches!(format.as_str(), "" | "text" | "json") {
+        // There is no log yet, and a scheduler is not kept from its work by this.
+        let _ = writeln!(io::stderr(), "fluxgate: {FORMAT}: expected text or json, found {format:?}");
+    }
+    layer.with_filter(filter).boxed()
+}
+
+/// An object a line, with `id` beside `message`.
+fn json_layer<S, W>(writer: W) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(writer).boxed()
+}
+
+fn text_layer<S, W>(writer: W, ansi: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    tracing_subscriber::fmt::layer().fmt_fields(People).with_ansi(ansi).with_writer(writer).boxed()
+}
+
+/// The fields of a line as [`Text`] puts them.
+struct People;
+
+impl<'w> FormatFields<'w> for People {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> std::fmt::Result {
+        let mut text = Text::default();
+        fields.record(&mut text);
+        writer.write_str(&text.line())
+    }
+}
+
+/// Lines as systemd's journal takes them.
+struct Fields(Journal);
+
+impl<S: Subscriber> Layer<S> for Fields {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut text = Text::default();
+        event.record(&mut text);
+        // There is no other place to say that it does not keep up.
+        let _ = self.0.send(severity(*event.metadata().level()), &text.journal_id, &text.line());
+    }
+}
+
+fn severity(level: Level) -> Severity {
+    match level {
+        Level::ERROR => Severity::Error,
+        Level::WARN => Severity::Warning,
+        Level::INFO => Severity::Info,
+        Level::DEBUG | Level::TRACE => Severity::Debug,
+    }
 }
 
 /// From which level on lines go to the broker.
@@ -96,30 +162,33 @@ impl<S: Subscriber> Layer<S> for Forward {
         if !meta.target().starts_with("fluxgate") {
             return;
         }
-        let severity = match *meta.level() {
-            Level::ERROR => Severity::Error,
-            Level::WARN => Severity::Warning,
-            Level::INFO => Severity::Info,
-            Level::DEBUG | Level::TRACE => Severity::Debug,
-        };
         let mut text = Text::default();
         event.record(&mut text);
-        text.message.push_str(&text.fields);
+        let mut text = text.line();
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            let _ = write!(text.message, " [{lost} lines before this one were lost]");
+            let _ = write!(text, " [{lost} lines before this one were lost]");
         }
-        if self.lines.try_send(Line { severity, text: text.message }).is_err() {
+        if self.lines.try_send(Line { severity: severity(*meta.level()), text }).is_err() {
             self.lost.fetch_add(lost + 1, Ordering::Relaxed);
         }
     }
 }
 
-/// `message key=value key=value`.
+/// `ID message key=value key=value`.
 #[derive(Default)]
 struct Text {
+    id: String,
+    journal_id: String,
     message: String,
     fields: String,
+}
+
+impl Text {
+    fn line(&self) -> String {
+        let gap = if self.id.is_empty() { "" } else { " " };
+        format!("{}{gap}{}{}", self.id, self.message, self.fields)
+    }
 }
 
 impl Visit for Text {
@@ -131,6 +200,8 @@ impl Visit for Text {
         // Writing to a string does not fail.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
+            fluxgate_log::ID => write!(self.id, "{value:?}"),
+            fluxgate_log::JOURNAL_ID => write!(self.journal_id, "{value:?}"),
             name => write!(self.fields, " {name}={value:?}"),
         };
     }
@@ -138,6 +209,8 @@ impl Visit for Text {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
@@ -171,5 +244,47 @@ mod tests {
         });
         let line = lines.try_recv().unwrap();
         assert_eq!((line.severity, line.text.as_str()), (Severity::Warning, "few nodes policy=mine"));
+    }
+    /// Somewhere to write that can be read.
+    #[derive(Clone, Default)]
+    struct Shared(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Shared {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn feat_96_ids_stand_in_front_of_lines_and_in_json() {
+        let (text, object) = (Shared::default(), Shared::default());
+        let (sender, mut lines) = mpsc::channel(2);
+        let (for_text, for_object) = (text.clone(), object.clone());
+        let subscriber = tracing_subscriber::registry()
+            .with(Forward { lines: sender, lost: AtomicU64::new(0) })
+            .with(text_layer(move || for_text.clone(), false))
+            .with(json_layer(move || for_object.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            fluxgate_log::log!(PolicyFailed, policy = "mine", queue = "pbatch", "policy failed");
+            tracing::debug!("without an id");
+        });
+        let line = "FG-1203 policy failed policy=mine queue=pbatch";
+        let sent = lines.try_recv().unwrap();
+        assert_eq!((sent.severity, sent.text.as_str()), (Severity::Error, line));
+        let text = String::from_utf8(text.0.lock().unwrap().clone()).unwrap();
+        let mut text = text.lines();
+        assert!(text.next().unwrap().ends_with(&format!("ERROR fluxgate::logging::tests: {line}")));
+        assert!(text.next().unwrap().ends_with("DEBUG fluxgate::logging::tests: without an id"));
+        let object = object.0.lock().unwrap().clone();
+        let object: serde_json::Value =
+            serde_json::from_slice(object.split(|b| *b == b'\n').next().unwrap()).unwrap();
+        assert_eq!(object["id"], "FG-1203");
+        assert_eq!(object["message"], "policy failed");
+        assert_eq!(object["level"], "ERROR");
+        assert_eq!(object["queue"], "pbatch");
     }
 }

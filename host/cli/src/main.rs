@@ -16,6 +16,7 @@ mod embedded;
 mod fail;
 mod files;
 mod invoked;
+mod journald;
 mod logging;
 mod machine;
 mod module;

@@ -13,6 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use fluxgate_log::Id;
 use fluxgate_sched::{Configuration, ServiceIdentity};
 use fluxgate_wire::graph_service::QUEUE_SERVICE;
 use fluxgate_wire::logging::{Severity, append};
@@ -115,7 +116,8 @@ async fn live(birth: Birth, lines: Lines) -> Result<()> {
         Err(error) if is_orderly(error) => 0,
         Err(error) => {
             let (time, rank, name) = (Clock::real().now(), welcome.rank(), &welcome.name);
-            outbox.send(&append(Severity::Critical, time, rank, name, &format!("{error:#}")))?;
+            let text = format!("{} {error:#}", Id::ModuleEnds.text());
+            outbox.send(&append(Severity::Critical, time, rank, name, &text))?;
             errno_of(error)
         }
     };

@@ -122,7 +122,7 @@ impl Appender {
         if let Err(error) = result {
             self.fill.clear();
             self.files.abandon();
-            tracing::error!("journal {}: {error}", self.files.dir.display());
+            fluxgate_log::log!(JournalFailed, "journal {}: {error}", self.files.dir.display());
             if self.lost == 0 {
                 self.shared.gaps.fetch_add(1, Ordering::Relaxed);
                 self.why = error.to_string();

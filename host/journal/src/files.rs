@@ -176,7 +176,7 @@ impl Files {
             return;
         }
         if let Err(error) = current.file.truncate(size) {
-            tracing::warn!("journal: the end of file {number} stays torn: {error}");
+            fluxgate_log::log!(JournalTorn, "journal: the end of file {number} stays torn: {error}");
         }
         self.closed.push((number, size));
     }

@@ -129,7 +129,7 @@ impl Writer {
     fn lose(&mut self, why: Option<String>) {
         if let Some(why) = why.filter(|_| self.lost == 0) {
             self.shared.gaps.fetch_add(1, Ordering::Relaxed);
-            tracing::error!("journal: records are dropped: {why}");
+            fluxgate_log::log!(JournalDropped, "journal: records are dropped: {why}");
             self.why = why;
         }
         self.lost += 1;

@@ -118,14 +118,14 @@ impl Cache {
             Ok(compiled) => compiled,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "compiled policy ignored; compiling anew");
+                ignored(&path, &error);
                 return None;
             }
         };
         match deserialize(engine, &compiled) {
             Ok(component) => Some(component),
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "compiled policy ignored; compiling anew");
+                ignored(&path, &error);
                 None
             }
         }
@@ -141,7 +141,7 @@ impl Cache {
             .and_then(|bytes| self.write_entry(&key, &bytes))
             .and_then(|()| self.prune());
         if let Err(error) = kept {
-            tracing::warn!(folder = %self.folder.display(), %error, "compiled policy not kept");
+            fluxgate_log::log!(CacheNotKept, folder = %self.folder.display(), %error, "compiled policy not kept");
         }
     }
 
@@ -172,6 +172,10 @@ impl Cache {
         }
         Ok(())
     }
+}
+
+fn ignored(path: &Path, error: &dyn std::fmt::Display) {
+    fluxgate_log::log!(CacheIgnored, path = %path.display(), %error, "compiled policy ignored; compiling anew");
 }
 
 fn checksum(compiled: &[u8]) -> [u8; 32] {

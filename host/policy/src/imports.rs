@@ -115,9 +115,9 @@ impl log::Host for HostState {
         self.meter.logged(message.len() > max);
         let policy = self.name.as_str();
         match level {
-            log::Level::Error => tracing::error!(target: LOG_TARGET, policy, "{kept}"),
-            log::Level::Warn => tracing::warn!(target: LOG_TARGET, policy, "{kept}"),
-            log::Level::Info => tracing::info!(target: LOG_TARGET, policy, "{kept}"),
+            log::Level::Error => fluxgate_log::log!(target: LOG_TARGET, PolicyError, policy, "{kept}"),
+            log::Level::Warn => fluxgate_log::log!(target: LOG_TARGET, PolicyWarning, policy, "{kept}"),
+            log::Level::Info => fluxgate_log::log!(target: LOG_TARGET, PolicyInfo, policy, "{kept}"),
             log::Level::Debug => tracing::debug!(target: LOG_TARGET, policy, "{kept}"),
         }
         Ok(())

@@ -75,7 +75,7 @@ fn read(config: &Value, args: &[String], translated: bool) -> Result<Settings> {
     }
     let (settings, lines) = fluxion::settings(config, args)?;
     for line in lines.iter().filter(|line| line.level == Level::Warn && line.key != TABLE) {
-        tracing::warn!("{line}");
+        fluxgate_log::log!(FluxionSetting, "{line}");
     }
     Ok(settings)
 }

@@ -8,7 +8,7 @@ use fluxgate_formats::{Idset, JobId, R};
 /// Logs an event before the engine takes it in.
 pub(super) fn event(event: &Event, engine: &Engine) {
     if let Event::InstanceExpiration(end) = event {
-        tracing::info!("resource expiration updated to {end:.2}");
+        fluxgate_log::log!(ExpirationUpdated, "resource expiration updated to {end:.2}");
     }
     if !tracing::enabled!(tracing::Level::DEBUG) {
         return;

@@ -47,6 +47,7 @@ mod responder;
 mod service;
 pub mod settings;
 mod shadows;
+mod steady;
 mod timing;
 mod unwritten_trail;
 mod work;

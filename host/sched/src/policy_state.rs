@@ -75,12 +75,22 @@ impl PolicyStates {
         let path = file(folder, queue);
         match read(host, &path, bytes_max) {
             Ok(Some(state)) => {
-                tracing::info!(policy = state.from, bytes = state.data.len(), "{}: read", path.display());
+                fluxgate_log::log!(
+                    StateRead,
+                    policy = state.from,
+                    bytes = state.data.len(),
+                    "{}: read",
+                    path.display()
+                );
                 self.kept.0.insert(queue.map(str::to_owned), state);
             }
             Ok(None) => {}
             Err(error) => {
-                tracing::error!("{}: its policy begins without what was learned: {error:#}", path.display());
+                fluxgate_log::log!(
+                    StateUnread,
+                    "{}: its policy begins without what was learned: {error:#}",
+                    path.display()
+                );
             }
         }
     }
@@ -108,7 +118,11 @@ impl States {
             let path = file(folder, queue.as_deref());
             let written = encode(state).and_then(|bytes| Ok(host.store(Store::PolicyState(&path, &bytes))?));
             if let Err(error) = written.with_context(|| format!("{}: cannot be written", path.display())) {
-                tracing::error!(policy = state.from, "what the policy has learned is not kept: {error:#}");
+                fluxgate_log::log!(
+                    StateNotKept,
+                    policy = state.from,
+                    "what the policy has learned is not kept: {error:#}"
+                );
             }
         }
     }

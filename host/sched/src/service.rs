@@ -4,6 +4,7 @@
 //! come from or where work is done.
 
 mod auditing;
+mod clock;
 mod control;
 mod find;
 mod forecasting;
@@ -51,6 +52,7 @@ use crate::registry::PolicyRegistry;
 use crate::responder::Responder;
 use crate::settings::{QueuePolicy, Settings};
 use crate::shadows::Shadows;
+use crate::steady::{ClockWatch, Steady};
 use crate::timing::Samples;
 use crate::unwritten_trail::UnwrittenTrail;
 use crate::work::{Finished, Work};
@@ -109,6 +111,7 @@ impl Queues {
 /// The scheduler service. See the text of the crate.
 pub struct Service {
     host: Arc<dyn Host>,
+    clock_watch: ClockWatch,
     identity: ServiceIdentity,
     configuration: Configuration,
     /// Settings are on their way into force.
@@ -165,7 +168,7 @@ fn first_policy(settings: &Settings, components: &dyn Components) -> Result<(Pol
             .compile(&path.to_string_lossy())
             .and_then(|compiled| registry.add(compiled, Config::new(), &path));
         if let Err(error) = added {
-            tracing::warn!(policy = name, "left out: {error:#}");
+            left_out(&name, &error);
         }
     }
     if policy == fluxgate_engine::BUILTIN {
@@ -174,6 +177,11 @@ fn first_policy(settings: &Settings, components: &dyn Components) -> Result<(Pol
     let path = components.find(policy)?;
     let first = registry.add(components.compile(policy)?, settings.policy_config.clone(), &path)?;
     Ok((registry, first))
+}
+
+/// Logs that a component of the folder of policies is not offered.
+fn left_out(policy: &str, error: &anyhow::Error) {
+    fluxgate_log::log!(PolicyLeftOut, policy, "left out: {error:#}");
 }
 
 /// The policies of queues, compiled and tried.
@@ -215,12 +223,15 @@ impl Service {
         let settings = &configuration.settings;
         let (registry, first_policy) = first_policy(settings, &*components)?;
         let first_queues = first_queues(settings, &*components, &registry)?;
+        let clock_watch = ClockWatch::new(Arc::clone(&host));
+        let host: Arc<dyn Host> = Arc::new(Steady::new(host));
         let began = host.wall_clock();
         let responder = Responder::new(&identity.session.name, identity.rank, identity.uuid.as_deref());
         let mut session = Session::new(identity.session.clone());
         session.set_virtual_queues(configuration.settings.virtual_queues.clone());
         Ok(Service {
             host,
+            clock_watch,
             session,
             identity,
             configuration,
@@ -270,6 +281,7 @@ impl Service {
     /// A message arrived that the responder did not answer.
     pub fn message(&mut self, message: Message) {
         self.responder.wake();
+        self.heed_clock();
         if self.vertices_answer(&message) || self.config_answer(&message) || self.queues_answer(&message) {
             return;
         }
@@ -348,7 +360,7 @@ impl Service {
                         Mode::Limited(limit) => limit.to_string(),
                     };
                     let policy = &self.first_policy;
-                    tracing::info!(queued = count, policy, "ready: queue-depth={depth} {machine}");
+                    fluxgate_log::log!(Ready, queued = count, policy, "ready: queue-depth={depth} {machine}");
                 }
                 Output::Disconnected { service, sender } => {
                     tracing::debug!(service, sender, "client is gone")

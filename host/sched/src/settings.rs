@@ -7,6 +7,7 @@
 //!
 //! This module must never apply anything, and must never know the protocol or the graph.
 
+mod faults;
 mod flux;
 mod guard;
 mod keys;
@@ -28,6 +29,8 @@ use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
 
+use faults::Refusal;
+pub use faults::{Fault, faults};
 pub use flux::FluxTables;
 pub use guard::{Guard, Rules};
 use keys::key;
@@ -240,7 +243,11 @@ impl Settings {
         let table = match table {
             Value::Null => return Ok(settings),
             Value::Object(table) => table,
-            other => bail!("[{TABLE}]: expected a table, found {}", value::kind(other)),
+            other => {
+                let found = value::kind(other).to_owned();
+                return Err(Refusal::Value { expected: "a table".to_owned(), found })
+                    .with_context(|| format!("[{TABLE}]"));
+            }
         };
         // First the policy, then its settings: see `set`.
         for first in [true, false] {
@@ -332,8 +339,8 @@ impl Settings {
     fn set(&mut self, name: &str, given: Given<'_>, source: Source) -> Result<()> {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             match source {
-                Source::Argument => bail!("unknown key; known are {}", argument_names()),
-                _ => bail!("unknown key; known are {}", names()),
+                Source::Argument => bail!(Refusal::Key { known: argument_names() }),
+                _ => bail!(Refusal::Key { known: names() }),
             }
         };
         match key.name {

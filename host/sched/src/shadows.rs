@@ -77,7 +77,7 @@ impl Candidate {
     fn returns(&mut self, round: Round) {
         let ended = self.seen.ended.take();
         if let (None, Some((kind, why))) = (&ended, &round.seen.ended) {
-            tracing::warn!(policy = round.shadow.name(), kind, "shadow ended: {why}");
+            fluxgate_log::log!(ShadowEnded, policy = round.shadow.name(), kind, "shadow ended: {why}");
         }
         self.seen = round.seen;
         self.seen.ended = ended.or(self.seen.ended.take());

@@ -37,7 +37,7 @@ impl Batch {
         let mut entries = self.entries();
         for (path, entry) in std::mem::take(&mut *entries) {
             if let Err(error) = host.store(Store::AuditTrail(&path, &entry)) {
-                tracing::error!(trail = %path.display(), "the audit trail cannot be written: {error}");
+                fluxgate_log::log!(AuditTrailFailed, trail = %path.display(), "the audit trail cannot be written: {error}");
             }
         }
     }
@@ -68,7 +68,7 @@ impl UnwrittenTrail {
     pub(crate) fn add(&mut self, path: &Path, entry: Value, request: Option<&Message>) {
         if self.waiting.len() >= UNWRITTEN_ENTRIES_MAX {
             if self.left_out == 0 {
-                tracing::error!(trail = %path.display(), "the audit trail is not written: entries are left out");
+                fluxgate_log::log!(AuditTrailBehind, trail = %path.display(), "the audit trail is not written: entries are left out");
             }
             self.left_out += 1;
             return;

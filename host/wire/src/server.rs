@@ -191,7 +191,10 @@ impl Listener {
     }
 
     fn admit(&self, stream: UnixStream) -> Option<(Peer, Connection)> {
-        let cred = stream.peer_cred().map_err(|error| tracing::warn!(%error, "no peer credentials")).ok()?;
+        let cred = stream
+            .peer_cred()
+            .map_err(|error| fluxgate_log::log!(NoPeerCredentials, %error, "no peer credentials"))
+            .ok()?;
         let (verdict, byte) = match (self.judge)(cred.uid()) {
             Ok(credential) => (Some(credential), 0),
             // The byte must not read as an admission.
@@ -207,7 +210,7 @@ impl Listener {
         }
         let stream = UnixStream::from_std(stream).ok()?;
         let Some(credential) = verdict else {
-            tracing::warn!(uid = cred.uid(), errnum = byte, "connection refused");
+            fluxgate_log::log!(ConnectionRefused, uid = cred.uid(), errnum = byte, "connection refused");
             return None;
         };
         let uuid = uuid::Uuid::new_v4().to_string();

@@ -227,3 +227,45 @@ fn a_start_with_bad_settings_says_which() {
     cli(&["config", "check", "queue-depth=0"]).fails(1, &["queue-depth=0"]);
     cli(&["config", "check", "--file", "/nosuch.toml"]).fails(1, &["/nosuch.toml"]);
 }
+
+/// FEAT-97: each fault of a file with its key and place, as a person and as a program reads it; the exit code tells good from wrong.
+#[test]
+fn feat_97_faults_of_a_file_are_told_with_key_and_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.toml");
+    let check = |text: &str, more: &[&str]| {
+        std::fs::write(&path, text).unwrap();
+        cli(&[&["config", "check", "--file", path.to_str().unwrap()], more].concat())
+    };
+    let wrong = "[queues.batch]\n[sched-fluxgate]\nplacment = \"pack\"\nqueues.batch.ceiling = \"much\"\n";
+    check(wrong, &[]).fails(
+        1,
+        &[
+            "x.toml:3:1: [sched-fluxgate] placment: unknown key; known are policy, ",
+            "x.toml:4:14: [sched-fluxgate] queues.batch.ceiling: expected a number of cores",
+        ],
+    );
+    let faults = |text: &str, more: &[&str]| {
+        let said = check(text, &[&["--json"], more].concat());
+        assert_eq!(said.code, 1, "{said:?}");
+        let answer: Value = serde_json::from_str(&said.out).unwrap();
+        answer["faults"].as_array().unwrap().clone()
+    };
+    let found = faults(wrong, &[]);
+    assert_eq!(
+        (found[0]["key"].as_str(), found[0]["found"].as_str()),
+        (Some("sched-fluxgate.placment"), Some("placment"))
+    );
+    assert_eq!((&found[1]["line"], &found[1]["column"]), (&json!(4), &json!(14)));
+    let no_toml = faults("[sched-fluxgate]\npolicy = \n", &[]);
+    assert_eq!((&no_toml[0]["key"], &no_toml[0]["line"]), (&Value::Null, &json!(2)));
+    let argument = faults("", &["queue-depth=0"]);
+    assert_eq!((&argument[0]["found"], &argument[0]["line"]), (&json!("queue-depth=0"), &Value::Null));
+    std::fs::remove_file(&path).unwrap();
+    let gone = cli(&["config", "check", "--json", "--file", path.to_str().unwrap()]);
+    assert!(gone.code == 1 && gone.out.contains("x.toml"), "{gone:?}");
+    // Good ones are shown as ever.
+    assert!(
+        check("[sched-fluxgate]\nplacement = \"pack\"\n", &["--json"]).json()["placement"]["value"] == "pack"
+    );
+}

@@ -2,10 +2,11 @@
 //! those of the graph scheduler.
 
 mod against;
+mod check;
 mod migrate;
 mod schema;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
@@ -43,6 +44,9 @@ pub(crate) enum ConfigCmd {
         json: bool,
     },
     /// Check the [sched-fluxgate] table of a Flux configuration, and show what it would set. Without --instance no scheduler is asked.
+    ///
+    /// Each fault is told with its place in the file, its key, what was found and what is expected; as JSON, under `faults`, with
+    /// `line` and `column`.
     #[command(after_help = "Exit codes: 0 if all is good, 1 if something is wrong, 2 usage.")]
     Check {
         #[command(flatten)]
@@ -113,23 +117,8 @@ pub(crate) fn run(command: &ConfigCmd) -> Result<()> {
         }
         ConfigCmd::Schema { .. } => render::json(&schema::of_table()),
         ConfigCmd::Check { target, instance, file, settings, json } => {
-            let config = file.as_deref().map_or(Ok(Value::Null), read_config)?;
-            let name = || file.as_deref().unwrap_or(Path::new("no file")).display().to_string();
-            let settings = Settings::from_config(&config).with_context(name)?.with_args(settings)?;
-            let faults = match instance {
-                true => against::instance(&Client::connect(target)?, &config, &settings)?,
-                false => Vec::new(),
-            };
-            if *json {
-                let mut answer = settings.show();
-                if *instance {
-                    answer = json!({"settings": answer, "faults": faults});
-                }
-                render::json(&answer)?;
-            } else {
-                show(&settings.show())?;
-            }
-            against::verdict(&name(), &faults)
+            let target = instance.then_some(target);
+            check::run(&check::Check { target, file: file.as_deref(), args: settings, json: *json })
         }
         ConfigCmd::Migrate(args) => migrate::run(args),
     }

@@ -17,7 +17,6 @@ impl Service {
     /// Write down that a request which would have changed something about policies was refused at once.
     pub(super) fn record_refused(&mut self, request: &ControlRequest, why: &str) {
         let (what, key) = match request.method() {
-            "config-reload" | "config-read" => return self.record_settings_refused(Some(request), why),
             "policy-load" => ("load", "path"),
             "policy-swap" => ("swap", "name"),
             "policy-promote" => ("promote", "name"),

@@ -69,8 +69,10 @@ impl Service {
                 "policy-diff" => self.policy_diff(&request),
                 "policy-promote" => self.policy_promote(&request),
                 "config-show" => Ok(Answer::Now(self.config_show())),
-                "config-reload" => self.config_reload(&request).map(|()| Answer::Later),
-                "config-read" => self.config_read(Some(request.clone())).map(|()| Answer::Later),
+                "config-reload" => Ok(self.config_request(&request, |it| it.config_reload(&request))),
+                "config-read" => {
+                    Ok(self.config_request(&request, |it| it.config_read(Some(request.clone()))))
+                }
                 "policy-rollback" => self.policy_rollback(&request),
                 _ => {
                     let text = format!("{}: no such method", request.topic);

@@ -39,7 +39,8 @@ impl GraphService {
     fn unknown(&mut self, request: &ControlRequest, path: &str) {
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
         if self.unknown.len() < PARENTS_MAX && self.unknown.insert(parent.to_owned()) {
-            tracing::warn!(
+            fluxgate_log::log!(
+                PathUnknown,
                 "{}: could not find path '{path}' in resource graph; no further paths below '{parent}' are logged",
                 request.topic
             );

@@ -15,11 +15,16 @@ pub(super) fn open(settings: &Settings, host: &dyn Host) -> Option<Writer> {
     let options = Options { bytes_max: settings.journal_size, ..Options::new(settings.journal.as_ref()?) };
     match host.journal(&options) {
         Ok(writer) => {
-            tracing::info!("journal: {}, at most {} bytes", options.dir.display(), options.bytes_max);
+            fluxgate_log::log!(
+                JournalOpened,
+                "journal: {}, at most {} bytes",
+                options.dir.display(),
+                options.bytes_max
+            );
             Some(writer)
         }
         Err(error) => {
-            tracing::error!("there will be no journal: {error}");
+            fluxgate_log::log!(NoJournal, "there will be no journal: {error}");
             None
         }
     }

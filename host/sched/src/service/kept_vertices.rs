@@ -166,7 +166,8 @@ impl Service {
                 self.kept_vertices.writing = false;
                 if message.errnum() != 0 {
                     let why = errno::describe(message.errnum());
-                    tracing::warn!(
+                    fluxgate_log::log!(
+                        VerticesNotKept,
                         "{KEY}: status and properties of vertices are not kept over a restart: {why}"
                     );
                 }
@@ -180,21 +181,25 @@ impl Service {
         let (events, unknown) = match (found::<Kept>(answer), &self.engine) {
             (Found::Value(kept), Some(engine)) => kept.events(engine.resources()),
             (Found::Strange(why) | Found::Failed(why), _) => {
-                return tracing::warn!("{KEY}: what was set on vertices is not set again: {why}");
+                return fluxgate_log::log!(
+                    VerticesUnread,
+                    "{KEY}: what was set on vertices is not set again: {why}"
+                );
             }
             (Found::Value(_), None) | (Found::Nothing, _) => return,
         };
         if !unknown.is_empty() {
             let shown: Vec<&str> = unknown.iter().take(SHOWN_MAX).map(String::as_str).collect();
             let more = if unknown.len() > shown.len() { ", ..." } else { "" };
-            tracing::warn!(
+            fluxgate_log::log!(
+                VerticesGone,
                 "{KEY}: {} paths are not in the resource graph any more: {}{more}",
                 unknown.len(),
                 shown.join(", ")
             );
         }
         if !events.is_empty() {
-            tracing::info!("{KEY}: status and properties of vertices are set again");
+            fluxgate_log::log!(VerticesRestored, "{KEY}: status and properties of vertices are set again");
         }
         events.into_iter().for_each(|event| self.step(event));
         self.kept_vertices.changed = None;
@@ -220,7 +225,7 @@ impl Service {
                 self.kept_vertices.writing = true;
                 self.send(Some(dialect::kvs_put(KEY, &text).with_matchtag(WRITE_TAG)));
             }
-            Err(error) => tracing::error!("{KEY}: {error}"),
+            Err(error) => fluxgate_log::log!(VerticesUnwritten, "{KEY}: {error}"),
         }
     }
 }

@@ -107,22 +107,42 @@ impl Service {
     fn windows_read(&mut self, answer: &Message) {
         match found::<Kept>(answer) {
             Found::Value(kept) if kept.version == VERSION => {
-                tracing::info!("{KEY}: {} reservations are set again", kept.reservations.len());
-                self.put_windows(kept.reservations);
-                self.kept_windows.written = self.engine.as_ref().map_or(0, |engine| engine.windows_version());
+                fluxgate_log::log!(
+                    ReservationsRestored,
+                    "{KEY}: {} reservations are set again",
+                    kept.reservations.len()
+                );
+                // Some of their times may have passed without a scheduler.
+                let mut windows = kept.reservations;
+                let mut more = false;
+                for window in &mut windows {
+                    match self.repeat_window(window) {
+                        Ok(again) => more |= again,
+                        Err(error) => super::reservations::not_repeated(&error),
+                    }
+                }
+                self.put_windows(windows);
+                if !more {
+                    self.kept_windows.written =
+                        self.engine.as_ref().map_or(0, |engine| engine.windows_version());
+                }
             }
             Found::Value(kept) => self.put_aside(answer, &format!("version {} is not known", kept.version)),
             Found::Nothing => {}
             Found::Strange(why) => self.put_aside(answer, &why),
             Found::Failed(why) => {
-                tracing::error!("{KEY}: reservations cannot be read and are not in force: {why}");
+                fluxgate_log::log!(
+                    ReservationsUnread,
+                    "{KEY}: reservations cannot be read and are not in force: {why}"
+                );
                 self.kept_windows.unread = Some(why);
             }
         }
     }
 
     fn put_aside(&mut self, answer: &Message, why: &str) {
-        tracing::error!(
+        fluxgate_log::log!(
+            ReservationsPutAside,
             "{KEY}: reservations cannot be read and are not kept; the value is in {ASIDE}: {why}"
         );
         let value = answer.json().map_or(Value::Null, |payload| payload["val"].clone());
@@ -147,7 +167,7 @@ impl Service {
                 let sync = !self.kept_windows.unsynced;
                 self.send(Some(dialect::kvs_put_synced(KEY, &text, sync).with_matchtag(WRITE_TAG)));
             }
-            Err(error) => tracing::error!("{KEY}: {error}"),
+            Err(error) => fluxgate_log::log!(ReservationsUnwritten, "{KEY}: {error}"),
         }
     }
 
@@ -161,7 +181,7 @@ impl Service {
         }
         if errnum != 0 {
             let why = errno::describe(errnum);
-            tracing::warn!("{KEY}: reservations are not kept over a restart: {why}");
+            fluxgate_log::log!(ReservationsNotKept, "{KEY}: reservations are not kept over a restart: {why}");
         }
         let written = self.kept_windows.written;
         let waiting = std::mem::take(&mut self.kept_windows.waiting);

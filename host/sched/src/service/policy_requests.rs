@@ -105,7 +105,7 @@ impl Service {
         });
         match added.and_then(|name| self.registry.show(&name, Default::default())) {
             Ok(shown) => {
-                tracing::info!(name = %shown["name"], digest = %shown["digest"], "policy loaded");
+                fluxgate_log::log!(PolicyLoaded, name = %shown["name"], digest = %shown["digest"], "policy loaded");
                 let name = shown["name"].as_str().unwrap_or_default();
                 self.record("load", Some(request), None, name, Ok(()));
                 self.send(request.ok(&shown));
@@ -196,7 +196,7 @@ impl Service {
             }
             let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
             self.shadows.begin(choice, queue, engine, self.host.now())?;
-            tracing::info!(policy = name, queue, "shadow follows");
+            fluxgate_log::log!(ShadowFollows, policy = name, queue, "shadow follows");
         }
         Ok(Answer::Now(json!({"name": name, "queue": queue, "stopped": stop})))
     }

@@ -131,7 +131,11 @@ impl Service {
             }
             let (choice, origin, at) = (waiting.choice.clone(), waiting.origin, queue.unwrap_or_default());
             if let Err(error) = self.begin_swap(waiting) {
-                tracing::error!(policy = choice.name(), "queue {at}: its policy cannot take over: {error:#}");
+                fluxgate_log::log!(
+                    QueuePolicyRefused,
+                    policy = choice.name(),
+                    "queue {at}: its policy cannot take over: {error:#}"
+                );
                 if origin == Origin::Start {
                     let error = fluxgate_engine::PolicyError::Refused {
                         during: "start-up",

@@ -17,6 +17,7 @@ use fluxgate_wire::session::ControlRequest;
 use serde_json::{Value, json};
 
 use super::Service;
+use super::control::Answer;
 use crate::components::Components;
 use crate::configuration::{Reload, changes};
 use crate::host::Document;
@@ -63,6 +64,18 @@ fn compile(components: &dyn Components, reload: &Reload, queues: Vec<String>) ->
 }
 
 impl Service {
+    /// A request for other settings: if it is refused at once, that is told as a later refusal is.
+    pub(super) fn config_request(
+        &mut self,
+        request: &ControlRequest,
+        serve: impl FnOnce(&mut Service) -> Result<()>,
+    ) -> Answer {
+        if let Err(error) = serve(self) {
+            self.refused(Some(request.clone()), &error);
+        }
+        Answer::Later
+    }
+
     /// A control request with a whole configuration as its payload; the broker's own reload is one.
     pub(super) fn config_reload(&mut self, request: &ControlRequest) -> Result<()> {
         self.reload(&request.payload, Some(request.clone()))
@@ -129,7 +142,7 @@ impl Service {
 
     fn refused(&mut self, request: Option<ControlRequest>, error: &anyhow::Error) {
         self.record_settings_refused(request.as_ref(), &format!("{error:#}"));
-        tracing::error!("configuration refused, the old one stays: {error:#}");
+        fluxgate_log::log!(ReloadRefused, "configuration refused, the old one stays: {error:#}");
         if let Some(request) = request {
             self.send(request.error(errno::EINVAL, &format!("{error:#}")));
         }
@@ -281,7 +294,7 @@ impl Service {
                 if policy.as_deref() != Some(&compiled.description().name)
                     && let Err(error) = self.registry.add(compiled, Default::default(), &path)
                 {
-                    tracing::warn!(policy = %path.display(), "left out: {error:#}");
+                    super::left_out(&path.display().to_string(), &error);
                 }
             }
         }
@@ -305,7 +318,7 @@ impl Service {
         if settings.log_level != old.log_level
             && let Err(error) = self.host.set_log_level(settings.log_level.filter())
         {
-            tracing::warn!("{error:#}");
+            fluxgate_log::log!(LogLevelNotSet, "{error:#}");
         }
         let (watch, audit) = settings.periods();
         self.session.set_periods(watch, audit);
@@ -317,11 +330,13 @@ impl Service {
         }
         let notes = self.config_notes();
         self.record_settings(request.as_ref(), &changed);
-        let keys: Vec<&str> = changed.keys().map(String::as_str).collect();
-        let keys = if keys.is_empty() { "nothing changed".to_owned() } else { keys.join(", ") };
-        tracing::info!("configuration reloaded: {keys}");
+        let told =
+            changed.iter().map(|(key, change)| format!("{key} {} -> {}", change["from"], change["to"]));
+        let told: Vec<String> = told.collect();
+        let told = if told.is_empty() { "nothing changed".to_owned() } else { told.join(", ") };
+        fluxgate_log::log!(Reloaded, "configuration reloaded: {told}");
         for note in &notes {
-            tracing::warn!("configuration: {note}");
+            fluxgate_log::log!(ReloadNote, "configuration: {note}");
         }
         if let Some(request) = request {
             self.send(request.ok(&json!({"changed": changed, "notes": notes})));

@@ -27,6 +27,8 @@ use crate::answers::Asker;
 
 /// Occurrences that are made ahead of a window that comes again.
 const AHEAD: usize = 8;
+/// Most times of a repeated reservation that may pass while nobody looks.
+const OVER_MAX: usize = 1_000_000;
 /// Most jobs that are named in one line.
 const NAMED_MAX: usize = 8;
 /// Seconds that a window of members is kept free of expected ends before its start, unless another margin is asked for.
@@ -403,7 +405,7 @@ impl Service {
             .filter_map(|(id, _)| Some((*id, from - engine.resources().allocation(*id)?.start)))
             .collect();
         self.record_reservation(what, Some(request), &window.name, Ok(()));
-        tracing::info!("reservation {}: {what}", window.name);
+        fluxgate_log::log!(Reservation, "reservation {}: {what}", window.name);
         self.step(Event::PutWindow(Box::new(window)));
         for (id, seconds) in limits.into_iter().filter(|(_, seconds)| *seconds > 0.0) {
             let payload = json!({"id": id.0, "updates": {"attributes.system.duration": seconds}});
@@ -418,17 +420,20 @@ impl Service {
         let ours = message.is_response() && message.matchtag() == SHORTEN_TAG;
         if ours && message.errnum() != 0 {
             let why = message.text().map_or_else(|| errno::describe(message.errnum()), str::to_owned);
-            tracing::warn!("a job that runs into a reservation keeps its limit: {why}");
+            fluxgate_log::log!(LimitKept, "a job that runs into a reservation keeps its limit: {why}");
         }
         ours
     }
 
-    /// Adds occurrences to a window that comes again, up to as many as are made ahead.
-    fn repeat_window(&self, window: &mut Window) -> Result<bool> {
+    /// Adds occurrences to a window that comes again, up to as many as are made ahead of now. Those that are over are left out, also
+    /// where they all are.
+    pub(super) fn repeat_window(&self, window: &mut Window) -> Result<bool> {
         let Some(mut repeat) = window.repeat.clone() else { return Ok(false) };
         let length = window.occurrences.first().map(|first| first.end - first.start);
         let Some(length) = length else { return Ok(false) };
-        let mut more = false;
+        let now = self.host.now();
+        window.occurrences.retain(|times| times.end > now);
+        let (mut more, mut over) = (false, 0);
         while window.occurrences.len() < AHEAD {
             let next = self.host.next_occurrence(&repeat.every, &repeat.zone, repeat.last);
             let next = next.with_context(|| format!("{}: repeat", window.name))?;
@@ -439,11 +444,33 @@ impl Service {
                 break;
             }
             repeat.last = next;
+            if next + length <= now {
+                over += 1;
+                if over > OVER_MAX {
+                    bail!(
+                        "{}: repeat: {OVER_MAX} of its times are over, and it is not made again",
+                        window.name
+                    );
+                }
+                continue;
+            }
             window.occurrences.push(self.occurrence(next, next + length));
             more = true;
         }
         window.repeat = Some(repeat);
         Ok(more)
+    }
+
+    /// Windows of which all times are over at once, since the clock was set or the process did not run, go on with their next
+    /// times before the engine forgets them.
+    pub(super) fn renew_windows(&mut self) {
+        let Some(engine) = &self.engine else { return };
+        let now = self.host.now();
+        let over = |window: &&Window| {
+            window.repeat.is_some() && window.occurrences.last().is_some_and(|last| last.end <= now)
+        };
+        let over: Vec<Window> = engine.windows().filter(over).cloned().collect();
+        self.make_again(over);
     }
 
     /// Windows that come again are made again, when one of their times is over.
@@ -453,12 +480,21 @@ impl Service {
             window.repeat.is_some() && !window.occurrences.is_empty() && window.occurrences.len() < AHEAD
         };
         let due: Vec<Window> = engine.windows().filter(short).cloned().collect();
-        for mut window in due {
+        self.make_again(due);
+    }
+
+    fn make_again(&mut self, windows: Vec<Window>) {
+        for mut window in windows {
             match self.repeat_window(&mut window) {
                 Ok(true) => self.step(Event::PutWindow(Box::new(window))),
                 Ok(false) => {}
-                Err(error) => tracing::error!("reservation {error:#}"),
+                Err(error) => not_repeated(&error),
             }
         }
     }
+}
+
+/// Logs that a window has no next times.
+pub(super) fn not_repeated(error: &anyhow::Error) {
+    fluxgate_log::log!(NotRepeated, "reservation {error:#}");
 }

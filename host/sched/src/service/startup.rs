@@ -18,7 +18,7 @@ impl Service {
         let mut resources = Resources::from_r(r).context("resource.acquire: the inventory cannot be used")?;
         let all = r.ranks();
         if let Some(why) = resources.unused_topology() {
-            tracing::warn!("not all that R tells beside the resources is used: {why}");
+            fluxgate_log::log!(UnusedTopology, "not all that R tells beside the resources is used: {why}");
         }
         resources.set_down(&all);
         resources.set_up(up);

@@ -127,7 +127,7 @@ impl Service {
 
     fn swapped(&mut self, queue: Option<&str>, from: String, to: String, state: bool) {
         let now = self.host.now();
-        tracing::info!(from, to, state, "{}policy swapped", of(queue));
+        fluxgate_log::log!(PolicySwapped, from, to, state, "{}policy swapped", of(queue));
         let Some(swap) = self.swaps.remove(&queue.map(str::to_owned)) else { return };
         let what = swap.what();
         let PendingSwap { choice, request, remember, reload, origin, probation, promoted, .. } = swap;
@@ -176,7 +176,13 @@ impl Service {
         };
         let until = until(out, now);
         let kind = error.kind();
-        tracing::error!(policy = name, kind, "{}policy failed, {instead}; {until}: {error}", of(queue));
+        fluxgate_log::log!(
+            PolicyFailed,
+            policy = name,
+            kind,
+            "{}policy failed, {instead}; {until}: {error}",
+            of(queue)
+        );
         self.go_back(queue);
     }
 
@@ -194,7 +200,8 @@ impl Service {
         let now = self.host.now();
         let out = self.registry.at(queue).failed(name, error, now, &self.configuration.settings.guard);
         let (until, kind) = (until(out, now), error.kind());
-        tracing::error!(
+        fluxgate_log::log!(
+            SwapFailed,
             policy = name,
             kind,
             "{}swap failed, the running policy stays; {until}: {error}",
@@ -237,17 +244,22 @@ impl Service {
             let name = choice.name().to_owned();
             match self.begin_swap(PendingSwap::new(choice, Origin::Failure).at(queue)) {
                 Ok(()) => {
-                    tracing::warn!(to = name, "{}rolling back", of(queue));
+                    fluxgate_log::log!(RollingBack, to = name, "{}rolling back", of(queue));
                     return true;
                 }
                 Err(error) => {
                     self.record("rollback", None, queue, &name, Err(&format!("{error:#}")));
-                    tracing::error!(policy = name, "{}cannot roll back: {error:#}", of(queue));
+                    fluxgate_log::log!(
+                        CannotRollBack,
+                        policy = name,
+                        "{}cannot roll back: {error:#}",
+                        of(queue)
+                    );
                 }
             }
         }
         if queue.is_none() {
-            tracing::warn!("there is no policy to roll back to");
+            fluxgate_log::log!(NoneBefore, "there is no policy to roll back to");
         }
         false
     }
@@ -285,7 +297,12 @@ impl Service {
         let Some(choice) = self.registry.look(queue).and_then(|history| history.due(now)) else { return };
         let name = choice.name().to_owned();
         match self.begin_swap(PendingSwap::new(choice, Origin::Return).at(queue)) {
-            Ok(()) => tracing::info!(policy = name, "{}its quarantine is over: it comes back", of(queue)),
+            Ok(()) => fluxgate_log::log!(
+                QuarantineOver,
+                policy = name,
+                "{}its quarantine is over: it comes back",
+                of(queue)
+            ),
             Err(error) => {
                 let error = PolicyError::Refused { during: "start-up", message: format!("{error:#}") };
                 self.record("swap", None, queue, &name, Err(&error.to_string()));
@@ -360,15 +377,26 @@ impl Service {
         let Some(probation) = self.probations.remove(at) else { return };
         let name = probation.policy();
         match broken {
-            None => tracing::info!(policy = name, "{}probation is over: it stays", of(queue)),
+            None => {
+                fluxgate_log::log!(ProbationOver, policy = name, "{}probation is over: it stays", of(queue))
+            }
             Some(why) => {
-                tracing::error!(policy = name, "{}probation broken, rolling back: {why}", of(queue));
+                fluxgate_log::log!(
+                    ProbationBroken,
+                    policy = name,
+                    "{}probation broken, rolling back: {why}",
+                    of(queue)
+                );
                 self.registry.at(queue).expelled(name, PROBATION, &why, now);
                 if !self.go_back(queue)
                     && let Err(error) =
                         self.begin_swap(PendingSwap::new(PolicyChoice::Builtin, Origin::Failure).at(queue))
                 {
-                    tracing::error!("{}the built-in policy cannot take over: {error:#}", of(queue));
+                    fluxgate_log::log!(
+                        BuiltinRefused,
+                        "{}the built-in policy cannot take over: {error:#}",
+                        of(queue)
+                    );
                 }
             }
         }

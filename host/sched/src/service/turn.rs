@@ -23,6 +23,7 @@ impl Service {
 
     /// The beginning of a turn: what is due by time. True when a pass is to be made; its time counts from here.
     pub fn prepare(&mut self) -> bool {
+        self.heed_clock();
         let outputs = self.session.tick(self.host.elapsed().as_secs_f64());
         self.carry_out(outputs);
         if self.session.is_serving()
@@ -34,6 +35,7 @@ impl Service {
         self.begin_queue_swaps();
         let due = self.needs_pass();
         if due {
+            self.renew_windows();
             self.responder.begin(self.host.elapsed());
         }
         due

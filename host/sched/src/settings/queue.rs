@@ -9,6 +9,7 @@ use fluxgate_engine::{AMOUNTS, Amount, QueueBounds};
 use fluxgate_graph::Placement;
 use serde_json::{Map, Value, json};
 
+use super::faults::Refusal;
 use super::value::{self, Given};
 use super::{POLICY_KEYS_MAX, QUEUE_BYTES_MAX, QUEUES_MAX, Settings, key};
 
@@ -41,7 +42,11 @@ pub(super) fn config(table: &Map<String, Value>) -> Result<Vec<(String, String)>
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Bool(_) | Value::Number(_) => value.to_string(),
-            other => bail!("{name}: expected a string, a number or a boolean, found {}", value::kind(other)),
+            other => {
+                let (expected, found) =
+                    ("a string, a number or a boolean".to_owned(), value::kind(other).to_owned());
+                return Err(Refusal::Value { expected, found }).with_context(|| name.clone());
+            }
         };
         Ok((name.clone(), text))
     };
@@ -95,7 +100,7 @@ impl Queue {
                     self.setting(&name, value)?;
                 }
             }
-            _ => bail!("unknown key; known are {KNOWN}"),
+            _ => bail!(Refusal::Key { known: KNOWN.to_owned() }),
         }
         Ok(())
     }
@@ -136,7 +141,9 @@ impl Settings {
         for (name, settings) in table {
             let Value::Object(settings) = settings else {
                 let found = value::kind(settings);
-                bail!("{name}: expected {{ placement = NAME, policy = NAME }}, found {found}");
+                let expected = "{ placement = NAME, policy = NAME }".to_owned();
+                return Err(Refusal::Value { expected, found: found.to_owned() })
+                    .with_context(|| name.clone());
             };
             for (key, value) in settings {
                 let queue = self.queue_mut(name)?;

@@ -4,11 +4,11 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use fluxgate_formats::fsd;
 use serde_json::Value;
 
-use super::Key;
+use super::{Key, Refusal};
 
 /// Most characters of a refused value that are repeated.
 const SHOWN_MAX: usize = 80;
@@ -32,7 +32,7 @@ impl<'a> Given<'a> {
             Given::Json(value) => shortened(&value.to_string()),
             Given::Text(text) => format!("{:?}", shortened(text)),
         };
-        anyhow!("expected {}, found {found}", key.accepts)
+        Refusal::Value { expected: key.accepts.to_owned(), found }.into()
     }
 
     /// One line of text of at most `most` bytes, not empty.
@@ -53,7 +53,8 @@ impl<'a> Given<'a> {
         let path = PathBuf::from(self.text(key, PATH_BYTES_MAX)?);
         match self {
             Given::Json(_) if !path.is_absolute() => {
-                Err(anyhow!("expected an absolute path, found {:?}", path.display().to_string()))
+                let found = format!("{:?}", path.display().to_string());
+                Err(Refusal::Value { expected: "an absolute path".to_owned(), found }.into())
             }
             _ => Ok(path),
         }

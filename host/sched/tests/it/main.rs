@@ -1,11 +1,14 @@
 //! The service as a state machine: one thread, no sockets, no sleeping; each test moves the messages, the work and the time.
 
+mod clock;
 mod components;
 mod metrics;
 mod policies;
 mod questions;
 mod reloads;
 mod reservations;
+mod restarts;
+mod said;
 mod schedule;
 mod shadows;
 mod vertices;

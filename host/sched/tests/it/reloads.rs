@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::said::said;
 use crate::world::World;
 
 fn active(world: &mut World) -> Value {
@@ -163,4 +164,84 @@ fn a_disk_that_hangs_under_the_audit_trail_holds_the_answers_that_are_in_it_and_
     world.settle();
     assert_eq!(world.trail()[1..], ["configure  done", "swap nobody refused"]);
     assert!(world.answer(refused).is_some());
+}
+
+/// FEAT-98: what a reload changes is told with the values before and after: to who asked, in the log and in the audit trail.
+#[test]
+fn feat_98_all_that_a_reload_changes_is_told_before_and_after() {
+    let mut world = World::serving(&json!({"policy": "builtin-fcfs", "quarantine": 30}));
+    let queues = json!({"batch": {"ceiling": 4}});
+    let config = json!({"sched-fluxgate": {"policy": "steady", "quarantine": 60, "queues": queues}, "queues": {"batch": {}}});
+    let mut reload = 0;
+    let lines = said("configuration", || {
+        reload = world.ask("config-reload", &config);
+        world.finish("reload");
+    });
+    let told = world.answer(reload).unwrap().as_ref().unwrap()["changed"].clone();
+    let keys: Vec<&String> = told.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["policy", "queues", "quarantine"]);
+    assert_eq!(told["policy"], json!({"from": "builtin-fcfs", "to": "steady"}));
+    assert_eq!(told["quarantine"], json!({"from": 30.0, "to": 60.0}));
+    assert_eq!((&told["queues"]["from"], &told["queues"]["to"]["batch"]["ceiling"]), (&json!({}), &json!(4)));
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let line = "FG-1301 configuration reloaded: policy \"builtin-fcfs\" -> \"steady\", queues {} -> ";
+    assert!(lines[0].starts_with(line), "{}", lines[0]);
+    let entry = world.last_in_trail();
+    assert_eq!((&entry["what"], &entry["changed"]), (&json!("configure"), &told));
+    // Nothing that changes is told as nothing.
+    let same = world.ask("config-reload", &config);
+    assert_eq!(world.answer(same).unwrap().as_ref().unwrap()["changed"], json!({}));
+    assert_eq!(world.last_in_trail()["changed"], json!({}));
+}
+
+/// FEAT-98: a reload that is refused, at once or by a policy that cannot be had, leaves reservations and bounds as they are.
+#[test]
+fn feat_98_reservations_and_bounds_survive_a_refused_reload() {
+    let bounds = json!({"batch": {"ceiling": 4}});
+    let mut world = World::serving(&json!({"policy": "steady", "queues": bounds}));
+    let dat =
+        json!({"name": "dat", "kind": "maintenance", "start": 2000.0, "end": 3000.0, "hosts": "node[0-1]"});
+    world.told("reservation-create", &dat);
+    let before = world.told("reservation-list", &json!({}));
+    let shown = world.told("config-show", &json!({}))["settings"].clone();
+    let kept = world.kvs.clone();
+    for (table, work) in [
+        (json!({"policy": "steady", "queues": {"batch": {"ceiling": "much"}}}), false),
+        (json!({"policy": "steady", "queues": {"batch": {"ceiling": 16}}, "placment": "pack"}), false),
+        (json!({"policy": "none", "queues": {"batch": {"ceiling": 16}}}), true),
+        (json!("a table"), false),
+    ] {
+        let config = json!({"sched-fluxgate": table, "queues": {"batch": {}}});
+        let mut reload = 0;
+        let lines = said("configuration", || {
+            reload = world.ask("config-reload", &config);
+            if work {
+                world.finish("reload");
+            }
+        });
+        let why = refusal(&world, reload);
+        // The answer is cut where it is long.
+        let line = format!("FG-1303 configuration refused, the old one stays: {}", why.trim_end_matches('…'));
+        assert!(lines.len() == 1 && lines[0].starts_with(&line), "{lines:?}");
+        let entry = world.last_in_trail();
+        assert_eq!((&entry["what"], &entry["verdict"]), (&json!("configure"), &json!("refused")), "{entry}");
+    }
+    assert_eq!(world.told("reservation-list", &json!({})), before);
+    assert_eq!(world.told("config-show", &json!({}))["settings"], shown);
+    assert_eq!(world.kvs, kept);
+    // Both still hold: four cores of this queue at most, and two nodes end at the reservation.
+    let spec = |nodes: u32, duration: f64| {
+        json!({"version": 1, "resources": [{"type": "node", "count": nodes, "exclusive": true, "with": [
+                {"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 4}]}]}],
+            "tasks": [{"command": ["a"], "slot": "task", "count": {"per_slot": 1}}],
+            "attributes": {"system": {"duration": duration, "queue": "batch"}}})
+    };
+    world.submit_spec(1, &spec(2, 60.0));
+    world.settle();
+    assert!(world.started.is_empty(), "eight cores are above the ceiling");
+    for id in [2, 3, 4] {
+        world.submit(id, 4, 5000.0);
+    }
+    world.settle();
+    assert_eq!(world.started, [2, 3], "two nodes are kept from 2000 on");
 }

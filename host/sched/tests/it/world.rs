@@ -1,7 +1,7 @@
 //! Everything outside of a service, in memory: a clock that the test sets, a broker with a job manager that answers at
 //! once, work that waits until the test has it done, and files.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -131,6 +131,12 @@ pub struct World {
     pub annotated: Vec<(u64, Value)>,
     /// The audit trail is written when a test finishes that work, and not at once.
     pub slow_trail: bool,
+    /// Jobs that hold resources, as the job manager knows them.
+    pub running: BTreeSet<u64>,
+    /// The nodes that are up at the start; all, when empty.
+    up: String,
+    /// The request whose answers tell which nodes come up.
+    acquire: Option<Message>,
     answers: BTreeMap<u32, Answer>,
     /// Matchtag of the last request.
     tag: u32,
@@ -147,10 +153,26 @@ impl World {
 
     /// The same on another machine, whose KVS has these values.
     pub fn on(machine: Value, table: &Value, kvs: BTreeMap<String, Value>) -> World {
+        World::at(1000.0, machine, table, (kvs, BTreeSet::new(), ""))
+    }
+
+    /// The instance is shut down as a whole and starts again later: its KVS is there and its jobs go on, but only these nodes are
+    /// up.
+    pub fn restarted(self, table: &Value, seconds: f64, up: &str) -> World {
+        let now = self.now() + seconds;
+        World::at(now, self.machine, table, (self.kvs, self.running, up))
+    }
+
+    fn at(
+        now: f64,
+        machine: Value,
+        table: &Value,
+        (kvs, running, up): (BTreeMap<String, Value>, BTreeSet<u64>, &str),
+    ) -> World {
         let config = json!({ "sched-fluxgate": table });
         let settings = Settings::from_config(&config).unwrap();
         let door = Arc::new(Door::default());
-        door.with(|outside| outside.now = 1000.0);
+        door.with(|outside| outside.now = now);
         let identity = ServiceIdentity {
             session: settings.session(),
             rank: 0,
@@ -174,6 +196,9 @@ impl World {
             started,
             annotated,
             slow_trail: false,
+            running,
+            up: up.to_owned(),
+            acquire: None,
             answers,
             tag,
         };
@@ -209,7 +234,10 @@ impl World {
         if message.is_response() {
             let payload = message.json_or_empty().unwrap_or_default();
             match (message.topic(), payload["type"].as_u64()) {
-                ("sched.alloc", Some(0)) => self.started.push(payload["id"].as_u64().unwrap()),
+                ("sched.alloc", Some(0)) => {
+                    self.started.push(payload["id"].as_u64().unwrap());
+                    self.running.insert(payload["id"].as_u64().unwrap());
+                }
                 ("sched.alloc", Some(1)) => {
                     self.annotated.push((payload["id"].as_u64().unwrap(), payload["annotations"].clone()));
                 }
@@ -227,10 +255,21 @@ impl World {
         let answer = match message.topic() {
             "service.add" => message.respond(),
             "resource.acquire" => {
-                let ranks = &self.machine["execution"]["R_lite"][0]["rank"];
-                message.respond_json(&json!({"resources": self.machine, "up": ranks}))
+                let ranks = match self.up.as_str() {
+                    "" => self.machine["execution"]["R_lite"][0]["rank"].clone(),
+                    up => up.into(),
+                };
+                let answer = message.respond_json(&json!({"resources": self.machine, "up": ranks}));
+                self.acquire = Some(message);
+                return Some(answer);
             }
-            "job-manager.sched-hello" => message.respond_error(errno::ENODATA, ""),
+            "job-manager.sched-hello" => {
+                for id in &self.running {
+                    let job = json!({"id": id, "priority": 16, "userid": 1000, "t_submit": *id as f64});
+                    self.service.message(message.respond_json(&job));
+                }
+                message.respond_error(errno::ENODATA, "")
+            }
             "job-manager.sched-ready" => message.respond_json(&json!({"count": 0})),
             "job-manager.queue-list" => message.respond_json(&json!({"queues": ["batch", "debug"]})),
             "kvs.commit" => {
@@ -268,8 +307,20 @@ impl World {
         self.service.message(from_broker("sched.alloc", &payload));
     }
 
+    /// Nodes come up; nothing is settled.
+    pub fn bring_up(&mut self, ranks: &str) {
+        let told = self.acquire.as_ref().unwrap().respond_json(&json!({ "up": ranks }));
+        self.service.message(told);
+    }
+
+    /// What the clock shows.
+    pub fn now(&self) -> f64 {
+        self.door.now()
+    }
+
     /// A job gives up all that it holds; nothing is settled.
     pub fn end(&mut self, id: u64) {
+        self.running.remove(&id);
         self.service.message(from_broker("sched.free", &json!({ "id": id, "final": true })).noresponse());
     }
 
@@ -328,6 +379,11 @@ impl World {
         self.answers[&tag].clone().unwrap()
     }
 
+    /// The clock is set ahead, or back by a negative number; nothing is settled.
+    pub fn set_clock(&mut self, seconds: f64) {
+        self.door.with(|outside| outside.now += seconds);
+    }
+
     /// Time passes; then the service has its turn.
     pub fn advance(&mut self, seconds: f64) {
         self.door.with(|outside| {
@@ -366,6 +422,11 @@ impl World {
             format!("{} {} {}", word("what"), word("policy"), word("verdict"))
         };
         self.door.with(|outside| outside.trail.iter().map(line).collect())
+    }
+
+    /// The last entry of the audit trail.
+    pub fn last_in_trail(&self) -> Value {
+        self.door.with(|outside| outside.trail.last().cloned().unwrap_or_default())
     }
 
     /// All that the service sent, started and stored, a line each.

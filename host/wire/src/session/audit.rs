@@ -78,7 +78,7 @@ impl Session {
         for (id, ranks) in released {
             self.stats.reclaimed += 1;
             let ranks = ranks.as_ref().map_or_else(|| "all".to_owned(), Idset::to_string);
-            tracing::warn!(job = %id, ranks, "released: the job manager has it as free");
+            fluxgate_log::log!(Released, job = %id, ranks, "released: the job manager has it as free");
         }
         let given_up = |id: &JobId| released.iter().any(|(job, ranks)| job == id && ranks.is_none());
         self.watch.blame(given_up);
@@ -116,7 +116,7 @@ impl Session {
             }
             errno::ENOSYS => {
                 if self.watch.auditing.is_none() {
-                    tracing::info!("the job manager does not tell what it counts: no audits");
+                    fluxgate_log::log!(NoAudits, "the job manager does not tell what it counts: no audits");
                 }
                 self.watch.auditing = Some(false);
                 return self.audited(true);
@@ -127,7 +127,7 @@ impl Session {
             }
             errno::EINVAL => return self.repeat_hello(out),
             _ => {
-                tracing::warn!(errnum, text, "no count from the job manager");
+                fluxgate_log::log!(NoCount, errnum, text, "no count from the job manager");
                 return self.audited(true);
             }
         }
@@ -155,7 +155,7 @@ impl Session {
         self.stats.audits += 1;
         if report.agrees() {
             if self.watch.state.agrees == Some(false) {
-                tracing::info!("the job manager's count and ours agree again");
+                fluxgate_log::log!(CountsAgree, "the job manager's count and ours agree again");
             }
             self.withhold(Idset::new(), out);
             self.watch.state.agrees = Some(true);
@@ -174,7 +174,7 @@ impl Session {
     fn differs(&mut self, text: String, foreign: Option<Idset>, out: &mut Vec<Output>) {
         self.stats.audit_differences += 1;
         if self.watch.state.text != text {
-            tracing::warn!("the job manager's count and ours differ: {text}");
+            fluxgate_log::log!(CountsDiffer, "the job manager's count and ours differ: {text}");
         }
         self.watch.state.agrees = Some(false);
         self.watch.state.text = text;

@@ -55,7 +55,7 @@ impl Session {
             Action::Raise { id, kind, severity, note } => self.raise(id, &kind, severity, &note, out),
             Action::Recounted { unknown, released } => self.on_recounted(unknown, &released, out),
             Action::Audited(report) => self.on_audited(report, out),
-            Action::Notice(notice) => tracing::info!(?notice, "policy news"),
+            Action::Notice(notice) => fluxgate_log::log!(PolicyNews, ?notice, "policy news"),
         }
     }
 
@@ -83,7 +83,7 @@ impl Session {
 
     /// No request is left that could be answered with the resources of this job.
     fn give_back(&mut self, id: JobId, out: &mut Vec<Output>) {
-        tracing::warn!(job = %id, "started, but its request is gone");
+        fluxgate_log::log!(RequestGone, job = %id, "started, but its request is gone");
         out.push(Output::Engine(Event::Free { id, ranks: None, last: true }));
     }
 

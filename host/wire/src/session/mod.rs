@@ -469,9 +469,9 @@ impl Session {
 
     fn fatal(&mut self, error: SessionError, out: &mut Vec<Output>) {
         if error.is_orderly() {
-            tracing::info!("leaving: {error}");
+            fluxgate_log::log!(Leaving, "leaving: {error}");
         } else {
-            tracing::error!("the session with the broker is over: {error}");
+            fluxgate_log::log!(SessionOver, "the session with the broker is over: {error}");
         }
         self.farewell(out);
         self.phase = Phase::Over;
@@ -480,12 +480,18 @@ impl Session {
 
     fn malformed(&mut self, message: &Message, error: &dyn std::fmt::Display) {
         self.stats.malformed += 1;
-        tracing::warn!(topic = message.topic(), %error, "malformed message");
+        fluxgate_log::log!(Malformed, topic = message.topic(), %error, "malformed message");
     }
 
     fn unexpected(&mut self, message: &Message, why: &'static str) {
         self.stats.unexpected += 1;
-        tracing::warn!(topic = message.topic(), matchtag = message.matchtag(), why, "unexpected message");
+        fluxgate_log::log!(
+            Unexpected,
+            topic = message.topic(),
+            matchtag = message.matchtag(),
+            why,
+            "unexpected message"
+        );
     }
 
     fn on_response(&mut self, message: &Message, out: &mut Vec<Output>) {
@@ -514,7 +520,8 @@ impl Session {
             Asked::Commit(jobs) => self.on_commit(jobs, message, out),
             Asked::Watch(question) => self.on_watch(question, message, out),
             Asked::Subscription if message.errnum() != 0 => {
-                tracing::warn!(
+                fluxgate_log::log!(
+                    NoSubscription,
                     errnum = message.errnum(),
                     "no subscription to stats-clear: `flux module stats --clear-all` does not reach us"
                 );
@@ -523,7 +530,9 @@ impl Session {
             Asked::Raise(id) => match message.errnum() {
                 // ENOENT: the job is inactive already, for instance in housekeeping.
                 0 | errno::ENOENT => {}
-                errnum => tracing::warn!(job = %id, errnum, "the job manager did not take an exception"),
+                errnum => {
+                    fluxgate_log::log!(ExceptionRefused, job = %id, errnum, "the job manager did not take an exception")
+                }
             },
         }
     }

@@ -87,7 +87,7 @@ impl Session {
             || is_for_guests(service, method);
         if !open && !message.is_from_owner() {
             self.stats.guests_refused += 1;
-            tracing::warn!(topic, userid = message.userid, "request of a guest refused");
+            fluxgate_log::log!(GuestRefused, topic, userid = message.userid, "request of a guest refused");
             return refuse(&message, errno::EPERM, "only the owner of the instance may do this", out);
         }
         match (service, method) {
@@ -164,7 +164,7 @@ impl Session {
         }
         if self.watch.is_refused(id) {
             self.allocs.insert(id, alloc);
-            tracing::error!(job = %id, "the job manager refuses to start this job");
+            fluxgate_log::log!(StartRefused, job = %id, "the job manager refuses to start this job");
             return self.reject(id, "the job manager refused its resources, twice", earlier.is_some(), out);
         }
         let full = earlier.is_none() && self.allocs.len() >= PENDING_JOBS_MAX;

@@ -115,7 +115,12 @@ impl Session {
             0 => self.add_service(index + 1, out),
             _ if index >= self.required => {
                 let why = if errnum == errno::EEXIST { "its name is taken" } else { text.as_str() };
-                tracing::warn!(service, errnum, "{service} is not offered here: {why}");
+                fluxgate_log::log!(
+                    ServiceNotOffered,
+                    service,
+                    errnum,
+                    "{service} is not offered here: {why}"
+                );
                 self.services.remove(index);
                 self.add_service(index, out);
             }
@@ -250,7 +255,7 @@ impl Session {
             if message.errnum() == errno::ENOSYS {
                 self.job_info = false;
             } else {
-                tracing::warn!(job = %id, error, "no current R from job-info, trying the KVS");
+                fluxgate_log::log!(NoCurrentR, job = %id, error, "no current R from job-info, trying the KVS");
             }
             return self.ask(lookup(id, &["R"], Way::Kvs), Asked::R(id, Way::Kvs), out);
         }
@@ -283,7 +288,7 @@ impl Session {
                 })),
                 // In an audit no job is killed because its R cannot be read: its ranks are withheld.
                 Err(error) if self.watch.is_looking_up() && !self.watch.is_offline() => {
-                    tracing::warn!(job = %id, error, "holds resources, but its R cannot be found");
+                    fluxgate_log::log!(RNotFound, job = %id, error, "holds resources, but its R cannot be found");
                 }
                 Err(error) => {
                     let note = format!("failed to reallocate R for running job: {error}");
@@ -301,7 +306,7 @@ impl Session {
 
     pub(super) fn raise(&mut self, id: JobId, kind: &str, severity: u8, note: &str, out: &mut Vec<Output>) {
         let note = one_line(note, NOTE_LEN_MAX);
-        tracing::warn!(job = %id, kind, severity, note, "raising an exception");
+        fluxgate_log::log!(Exception, job = %id, kind, severity, note, "raising an exception");
         if kind == SCHEDULER_RESTART {
             self.given_up();
         }
@@ -396,7 +401,7 @@ fn is_odd(value: &Value) -> bool {
 
 fn without_odd_scheduling(mut value: Value) -> Value {
     if is_odd(&value) {
-        tracing::warn!("R: scheduling: expected a dictionary; it is not used");
+        fluxgate_log::log!(UnusedScheduling, "R: scheduling: expected a dictionary; it is not used");
         value["scheduling"] = Value::Null;
     }
     value

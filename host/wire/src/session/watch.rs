@@ -374,7 +374,7 @@ impl Session {
         }
         let asked = matches!(self.watch.step, Step::Hello | Step::Count { .. });
         if asked && late(self.watch.since) {
-            tracing::warn!(step = ?self.watch.step, "the job manager does not answer");
+            fluxgate_log::log!(JobManagerSilent, step = ?self.watch.step, "the job manager does not answer");
             self.forget_step();
             (self.watch.next_hello, self.watch.next_audit) = (now, now);
         }
@@ -444,7 +444,7 @@ impl Session {
             // No such method, or no such service: the two look alike, so the question is repeated, if rarely.
             errno::ENOSYS => {
                 if self.watch.watching.is_none() {
-                    tracing::info!("the job manager does not tell whether it is served");
+                    fluxgate_log::log!(NoServingState, "the job manager does not tell whether it is served");
                 }
                 self.watch.watching = Some(false);
                 self.watch.next_poll = self.watch.now + PAUSE_MAX;
@@ -504,7 +504,7 @@ impl Session {
             self.stats.teardowns += 1;
             let again = self.watch.now < self.watch.ready_at + AGAIN_PERIODS * period;
             self.watch.outages = if again { self.watch.outages + 1 } else { 0 };
-            tracing::warn!(why, outages = self.watch.outages, "offline; shaking hands again");
+            fluxgate_log::log!(Offline, why, outages = self.watch.outages, "offline; shaking hands again");
         }
         self.phase = Phase::Readying;
         self.watch.offline = true;
@@ -516,7 +516,7 @@ impl Session {
 
     /// No answer came: repeat after a pause.
     pub(super) fn hello_later(&mut self, errnum: i32) {
-        tracing::info!(errnum, "the job manager is not there yet");
+        fluxgate_log::log!(JobManagerAbsent, errnum, "the job manager is not there yet");
         self.forget_step();
         let period = self.config.watch.max(Duration::from_millis(100)).as_secs_f64();
         self.watch.next_hello = self.watch.now + period;

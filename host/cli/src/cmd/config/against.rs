@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 use fluxgate_formats::R;
-use fluxgate_sched::settings::Settings;
+use fluxgate_sched::settings::{Settings, TABLE};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -32,19 +32,19 @@ pub(super) fn instance(client: &Client, config: &Value, settings: &Settings) -> 
     let mut faults = missing(config, &settings.value("queues"), &there);
     // The policies that are named load here, with their settings.
     match PolicySource::of(settings) {
-        Err(error) => faults.push(fault("policies", Value::Null, format!("{error:#}"))),
+        Err(error) => faults.push(fault(&[TABLE, "policies"], Value::Null, format!("{error:#}"))),
         Ok(source) => {
             let pairs: Vec<(String, String)> = settings.policy_config.clone().into_iter().collect();
             if let Err(error) = source.check(&settings.policy, &pairs) {
-                faults.push(fault("policy", settings.policy.as_str().into(), format!("{error:#}")));
+                faults.push(fault(&[TABLE, "policy"], settings.policy.as_str().into(), format!("{error:#}")));
             }
         }
     }
     Ok(faults)
 }
 
-fn fault(key: &str, found: Value, expected: String) -> Value {
-    json!({"key": key, "found": found, "expected": expected})
+fn fault(path: &[&str], found: Value, expected: String) -> Value {
+    json!({"key": path.join("."), "path": path, "found": found, "expected": expected})
 }
 
 /// Queues and properties that are named and not there. A property of the instance (`+NAME`) may come later.
@@ -58,7 +58,7 @@ fn missing(config: &Value, own: &Value, there: &There) -> Vec<Value> {
     for name in own.as_object().into_iter().flatten().map(|(name, _)| name) {
         if !there.queues.contains(name) {
             faults.push(fault(
-                &format!("sched-fluxgate.queues.{name}"),
+                &[TABLE, "queues", name],
                 name.as_str().into(),
                 one_of("a queue", &there.queues),
             ));
@@ -67,14 +67,14 @@ fn missing(config: &Value, own: &Value, there: &There) -> Vec<Value> {
     for (name, queue) in config["queues"].as_object().into_iter().flatten() {
         if let Some(parent) = queue["parent"].as_str().filter(|parent| config["queues"][*parent].is_null()) {
             faults.push(fault(
-                &format!("queues.{name}.parent"),
+                &["queues", name, "parent"],
                 parent.into(),
                 "a queue of this configuration".to_owned(),
             ));
         }
         for property in queue["requires"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if !property.starts_with('+') && !there.properties.contains(property) {
-                let key = format!("queues.{name}.requires");
+                let key = ["queues", name.as_str(), "requires"];
                 faults.push(fault(&key, property.into(), one_of("a property", &there.properties)));
             }
         }
