@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use fluxgate_formats::Idset;
 use fluxgate_formats::constraint::Constraint;
-use fluxgate_graph::{Access, WindowId, WindowSpan};
+use fluxgate_graph::{Access, Sharing, WindowId, WindowSpan};
 use serde::{Deserialize, Serialize};
 
 /// Most characters of the name of a window.
@@ -134,6 +134,9 @@ pub struct Window {
     pub members: Members,
     /// Its members may use other nodes and times as well.
     pub flex: bool,
+    /// It may overlap other windows of members; members of both use the nodes that both have.
+    #[serde(default)]
+    pub overlap: bool,
     /// What happens to jobs in the way.
     pub running: OnRunning,
     /// What happens to members that wait at its end.
@@ -156,6 +159,15 @@ impl Window {
             until: times.end + self.overrun,
         };
         self.occurrences.iter().map(span).collect()
+    }
+
+    /// What it is to members of other windows.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match (self.kind, self.overlap) {
+            (WindowKind::Maintenance, _) => Sharing::Never,
+            (WindowKind::Dedicated, false) => Sharing::IfAsked,
+            (WindowKind::Dedicated, true) => Sharing::Asked,
+        }
     }
 
     /// Does the access of this job depend on this window?

@@ -11,6 +11,7 @@ mod flux;
 mod guard;
 mod keys;
 mod queue;
+mod reservations;
 mod value;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use keys::key;
 pub use keys::{KEYS, Key};
 use queue::Queue;
 pub use queue::QueuePolicy;
+pub use reservations::{Makers, Reservations};
 use value::Given;
 pub(crate) use value::shortened;
 
@@ -175,6 +177,8 @@ pub struct Settings {
     pub annotation_bytes_per_job_max: u64,
     /// As [`EngineConfig::annotation_bytes_per_pass_max`].
     pub annotation_bytes_per_pass_max: u64,
+    /// What holds of reservations of administrators.
+    pub reservations: Reservations,
     /// What holds policies in check.
     pub guard: Guard,
     /// Folder in which policies keep what they have learned; none is only in memory.
@@ -218,6 +222,7 @@ impl Default for Settings {
             queues_max: engine.queues_max as u64,
             annotation_bytes_per_job_max: engine.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: engine.annotation_bytes_per_pass_max,
+            reservations: Reservations::default(),
             guard: Guard::default(),
             policy_state: None,
             journal: None,
@@ -308,6 +313,10 @@ impl Settings {
             self.sources.insert("queues", Source::Argument);
             return self.queue_argument(rest, text);
         }
+        if let Some(key) = name.strip_prefix("reservations.") {
+            self.sources.insert("reservations", Source::Argument);
+            return self.reservations.set(key, Given::Text(text));
+        }
         if let Some(limit) = name.strip_prefix("limits.") {
             self.sources.insert("limits", Source::Argument);
             return self.guard.limit(limit, Given::Text(text));
@@ -321,6 +330,9 @@ impl Settings {
             ("queues", _) => bail!(
                 "expected queues.QUEUE.placement=NAME for the placement of a queue, queues.QUEUE.policy=NAME for its policy"
             ),
+            ("reservations", _) => {
+                bail!("expected reservations.create=owner|admin or reservations.margin=DURATION")
+            }
             ("limits", _) => bail!("expected limits.LIMIT=NUMBER for a bound of components"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
             _ => self.set(name, Given::Text(text), Source::Argument),
@@ -377,6 +389,10 @@ impl Settings {
             "queues" => {
                 let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
                 self.queue_table(table)?;
+            }
+            "reservations" => {
+                let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
+                self.reservations.set_table(table)?;
             }
             "annotate" => self.annotate = given.flag(key)?,
             "estimates" => self.estimates = given.seconds(key, PERIOD_MAX)?,
@@ -496,6 +512,7 @@ impl Settings {
             "placement" => json!(self.placement.name()),
             "record-format" => json!(self.record_format.name()),
             "queues" => self.queues_value(),
+            "reservations" => self.reservations.value(),
             "annotate" => json!(self.annotate),
             "estimates" => json!(self.estimates),
             "log-level" => json!(self.log_level.name()),
@@ -540,6 +557,7 @@ fn argument_names() -> String {
             "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY, queues.QUEUE.ceiling, queues.QUEUE.floor"
         }
         "limits" => "limits.LIMIT",
+        "reservations" => "reservations.create, reservations.margin",
         name => name,
     };
     KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")

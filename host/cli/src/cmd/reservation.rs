@@ -110,6 +110,9 @@ pub(crate) struct Create {
     /// Members may use other nodes and times as well; others are kept out all the same.
     #[arg(long)]
     flex: bool,
+    /// It may have nodes of other reservations of members; members of both use these.
+    #[arg(long, conflicts_with = "maintenance")]
+    overlap: bool,
     /// Running jobs that are expected to end after its start [default: refuse; for maintenance ignore].
     #[arg(long, value_enum)]
     running: Option<Running>,
@@ -287,6 +290,7 @@ impl Create {
             "queues": self.queues,
             "magnetic": self.magnetic,
             "flex": self.flex,
+            "overlap": self.overlap,
             "running": self.running.map(word),
             "after": self.after.map(word),
             "margin": optional("margin", self.margin.as_ref())?,
@@ -521,6 +525,7 @@ fn pairs(row: &Value) -> comfy_table::Table {
         ("for", who(row)),
         ("magnetic", plain_bool(&row["who"]["magnetic"])),
         ("flex", plain_bool(&row["flex"])),
+        ("overlap", plain_bool(&row["overlap"])),
         ("running jobs", plain("running")),
         ("members at its end", plain("after")),
         ("margin", seconds("margin")),

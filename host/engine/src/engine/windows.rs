@@ -70,6 +70,9 @@ impl Engine {
             WindowKind::Maintenance if named || members.magnetic || window.flex => {
                 return wrong(format!("{name}: maintenance has no members"));
             }
+            WindowKind::Maintenance if window.overlap => {
+                return wrong(format!("{name}: maintenance overlaps anything without being asked to"));
+            }
             WindowKind::Dedicated if !named => {
                 return wrong(format!("{name}: it needs users or queues who may use it"));
             }
@@ -127,14 +130,15 @@ impl Engine {
         Ok(WindowPlan { window, in_the_way })
     }
 
-    /// Maintenance may overlap anything; other windows no window of members.
+    /// Maintenance may overlap anything; other windows a window of members where one of both asks for it.
     fn check_overlap(&self, window: &Window) -> Result<(), WindowRefused> {
         if window.kind == WindowKind::Maintenance {
             return Ok(());
         }
         let core = &*self.core;
         for other in core.windows.iter().map(|held| &held.window) {
-            if other.name == window.name || other.kind == WindowKind::Maintenance {
+            let shared = window.sharing().with(other.sharing());
+            if other.name == window.name || other.kind == WindowKind::Maintenance || shared {
                 continue;
             }
             let common = other.ranks.intersection(&window.ranks);

@@ -33,6 +33,7 @@ pub fn window(name: &str, (start, end): (f64, f64), on: Idset) -> Window {
         replace: false,
         members: Members::default(),
         flex: false,
+        overlap: false,
         running: OnRunning::Ignore,
         after: AfterWindow::Wait,
         repeat: None,
@@ -93,7 +94,7 @@ fn conservative(pass: &mut Pass) -> Result<(), PolicyError> {
 enum Step {
     Submit { count: u32, tens: u32, whole: bool, user: u32, queue: bool, named: Option<u8> },
     Free(usize),
-    Window { name: u8, after: u32, long: u32, margin: u32, overrun: u32, on: u8, who: u8 },
+    Window { name: u8, after: u32, long: u32, margin: u32, overrun: u32, on: u8, who: u8, overlap: bool },
     Remove(u8),
     Later(u32),
 }
@@ -103,9 +104,9 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (1u32..7, 0u32..9, any::<bool>(), 1u32..3, any::<bool>(), prop::option::weighted(0.3, 0u8..3))
             .prop_map(|(count, tens, whole, user, queue, named)| Step::Submit { count, tens, whole, user, queue, named }),
         3 => (0usize..8).prop_map(Step::Free),
-        3 => (0u8..3, 0u32..60, 1u32..60, 0u32..5, 0u32..9, 1u8..16, 0u8..6)
-            .prop_map(|(name, after, long, margin, overrun, on, who)| {
-                Step::Window { name, after, long, margin, overrun, on, who }
+        3 => (0u8..3, 0u32..60, 1u32..60, 0u32..5, 0u32..9, 1u8..16, 0u8..6, any::<bool>())
+            .prop_map(|(name, after, long, margin, overrun, on, who, overlap)| {
+                Step::Window { name, after, long, margin, overrun, on, who, overlap }
             }),
         1 => (0u8..3).prop_map(Step::Remove),
         5 => (1u32..30).prop_map(Step::Later),
@@ -150,7 +151,7 @@ fn sweep(by: &str, steps: &[Step]) {
                 let id = engine.running_ids().nth(at);
                 id.into_iter().for_each(|id| drop(engine.step(free(id.0), now)));
             }
-            Step::Window { name, after, long, margin, overrun, on, who } => {
+            Step::Window { name, after, long, margin, overrun, on, who, overlap } => {
                 let name = format!("w{name}");
                 let start = now + f64::from(after);
                 let on = (0..4).filter(|rank| on >> rank & 1 == 1).collect();
@@ -165,6 +166,7 @@ fn sweep(by: &str, steps: &[Step]) {
                 };
                 if made.kind == WindowKind::Dedicated {
                     made.overrun = f64::from(overrun);
+                    made.overlap = overlap;
                 }
                 if let Ok(plan) = engine.plan_window(made.clone(), now) {
                     assert_eq!(plan.window, made);
@@ -199,8 +201,21 @@ fn sweep(by: &str, steps: &[Step]) {
                         || w.members.magnetic || !w.members.queues.is_empty(),
                         |name| name == w.name,
                     );
+                    // A member of another one, inside of it, where one of both asks for that.
+                    let shared = windows.values().any(|own| {
+                        let named = named.map_or_else(
+                            || own.members.magnetic || !own.members.queues.is_empty(),
+                            |name| name == own.name,
+                        );
+                        w.kind == WindowKind::Dedicated
+                            && (own.overlap || w.overlap)
+                            && named
+                            && admits(own)
+                            && inside(own)
+                            && own.ranks.contains(rank)
+                    });
                     assert!(
-                        !met || (admits(w) && of_it && inside(w)),
+                        !met || shared || (admits(w) && of_it && inside(w)),
                         "{by}: {id} at {now} on {rank}: {w:?}"
                     );
                 }
@@ -220,7 +235,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn feat_5_6_12_no_policy_breaks_a_window(steps in prop::collection::vec(step(), 1..60), by in 0usize..3) {
+    fn feat_5_6_12_25_no_policy_breaks_a_window(steps in prop::collection::vec(step(), 1..60), by in 0usize..3) {
         sweep(["fcfs", "easy", "conservative"][by], &steps);
     }
 }
@@ -517,6 +532,48 @@ fn feat_25_overlaps() {
     assert!(started(&engine.pass(100.0)).is_empty());
     assert_eq!(reason(&engine, 1), "reserved from at 100 for maintenance dst");
     assert_eq!(started(&engine.pass(150.0)), [1]);
+}
+
+/// FEAT-25: where it is asked for, two windows of members overlap: members of either use the nodes that both have, inside of
+/// their own window, and nobody else does.
+#[test]
+fn feat_25_two_windows_of_members_share_nodes_where_that_is_asked_for() {
+    for asks in [0, 1] {
+        let mut engine = engine(3, 1);
+        let one = dedicated(window("dat1", (100.0, 200.0), ranks("0-1")), &[7], &[], false);
+        put(&mut engine, Window { overlap: asks == 0, ..one }, 0.0);
+        let two = dedicated(window("dat2", (150.0, 250.0), ranks("1-2")), &[8], &[], false);
+        put(&mut engine, Window { overlap: asks == 1, ..two.clone() }, 0.0);
+        // Ends inside of its own, and would be in the way of the other one if that did not share.
+        engine.step(of_user(1, 7, nodes(2, 90.0, "", Some("dat1"))), 100.0);
+        assert_eq!(started(&engine.pass(100.0)), [1]);
+        engine.step(of_user(2, 8, nodes(2, 90.0, "", Some("dat2"))), 150.0);
+        engine.step(of_user(3, 9, nodes(1, 10.0, "", None)), 150.0);
+        assert!(started(&engine.pass(150.0)).is_empty(), "rank 1 is in use, and 0 and 2 are reserved");
+        let out = engine.step(Event::Expiration { id: JobId(1), expiration: 200.0, token: 1 }, 150.0);
+        assert!(matches!(out.first(), Some(Action::Reply { result: Ok(()), .. })), "{out:?}");
+        engine.step(free(1), 155.0);
+        assert_eq!(started(&engine.pass(155.0)), [2], "the members of both use rank 1");
+        assert_eq!(reason(&engine, 3), "reserved from at 150 for reservation dat2");
+    }
+    let mut engine = engine(3, 1);
+    put(&mut engine, dedicated(window("dat1", (100.0, 200.0), ranks("0-1")), &[7], &[], false), 0.0);
+    // Nodes that are chosen are others as long as there are others.
+    let wanted = |nodes| Window {
+        overlap: true,
+        wanted: Some(Wanted { nodes, constraint: Constraint::All }),
+        ..dedicated(window("dat2", (150.0, 250.0), Idset::new()), &[8], &[], false)
+    };
+    assert_eq!(engine.plan_window(wanted(1), 0.0).unwrap().window.ranks, ranks("2"));
+    assert_eq!(engine.plan_window(wanted(2), 0.0).unwrap().window.ranks, ranks("0,2"));
+    // Maintenance is not shared with anybody.
+    put(&mut engine, wanted(2).clone(), 0.0);
+    put(&mut engine, window("dst", (150.0, 160.0), ranks("0")), 0.0);
+    engine.step(of_user(1, 8, nodes(2, 5.0, "", Some("dat2"))), 150.0);
+    assert!(started(&engine.pass(150.0)).is_empty());
+    let asked = Window { overlap: true, ..window("dst2", (100.0, 200.0), ranks("0")) };
+    let why = engine.plan_window(asked, 0.0).unwrap_err().to_string();
+    assert_eq!(why, "dst2: maintenance overlaps anything without being asked to");
 }
 
 /// FEAT-30: what cannot be is refused, in words.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::journal;
+use super::reservations::NotAllowed;
 use crate::host::Usage;
 
 /// Most `sched.quiescent` requests that wait at a time.
@@ -84,7 +85,8 @@ impl Service {
             Err(error) => {
                 let why = format!("{error:#}");
                 self.record_refused(&request, &why);
-                self.send(request.error(errno::EINVAL, &why));
+                let errnum = if error.is::<NotAllowed>() { errno::EPERM } else { errno::EINVAL };
+                self.send(request.error(errnum, &why));
             }
         }
     }

@@ -24,13 +24,12 @@ use serde_json::{Value, json};
 use super::Service;
 use super::control::{Answer, text};
 use crate::answers::Asker;
+use crate::settings::Makers;
 
 /// Occurrences that are made ahead of a window that comes again.
 const AHEAD: usize = 8;
 /// Most jobs that are named in one line.
 const NAMED_MAX: usize = 8;
-/// Seconds that a window of members is kept free of expected ends before its start, unless another margin is asked for.
-const MARGIN: f64 = 300.0;
 /// The matchtag of changes of limits; see `kept_vertices.rs`.
 const SHORTEN_TAG: u32 = u32::MAX - 7;
 
@@ -54,6 +53,8 @@ struct Create {
     magnetic: bool,
     #[serde(default)]
     flex: bool,
+    #[serde(default)]
+    overlap: bool,
     #[serde(default)]
     replace: bool,
     running: Option<OnRunning>,
@@ -102,6 +103,11 @@ struct Alter {
     #[serde(default)]
     dry_run: bool,
 }
+
+/// A request of an administrator who is not the owner.
+#[derive(Debug, thiserror::Error)]
+#[error("only the owner of the instance may do this; reservations.create = \"admin\" lets administrators")]
+pub(super) struct NotAllowed;
 
 fn read<T: for<'de> Deserialize<'de>>(payload: &Value) -> Result<T> {
     T::deserialize(payload).map_err(|error| anyhow!("reservation: {error}"))
@@ -161,6 +167,7 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
         "running": window.running,
         "after": window.after,
         "flex": window.flex,
+        "overlap": window.overlap,
         "replace": window.replace,
         "repeat": repeat.map(|repeat| {
             json!({"every": repeat.every, "zone": repeat.zone, "until": repeat.until})
@@ -176,8 +183,12 @@ impl Service {
         if self.engine.is_none() || self.kept_windows.is_reading() {
             bail!("the scheduler is still starting");
         }
-        let payload = &request.payload;
+        let (payload, settings) = (&request.payload, &self.configuration.settings.reservations);
         let changes = !matches!(request.method(), "reservation-list" | "reservation-show");
+        let may = request.message.is_from_owner() || settings.create == Makers::Admin;
+        if changes && !may {
+            return Err(NotAllowed.into());
+        }
         if let Some(why) = self.kept_windows.refusal().filter(|_| changes) {
             bail!(why);
         }
@@ -243,6 +254,7 @@ impl Service {
             (None, None) => bail!("{}: it needs hosts or a number of nodes", asked.name),
         };
         let maintenance = asked.kind == WindowKind::Maintenance;
+        let margin = self.configuration.settings.reservations.margin;
         let repeat = asked.repeat.map(|repeat| Repeat {
             every: repeat.every,
             zone: repeat.zone,
@@ -253,7 +265,7 @@ impl Service {
             name: asked.name,
             kind: asked.kind,
             occurrences: vec![self.occurrence(asked.start, asked.end)],
-            margin: asked.margin.unwrap_or(if maintenance { 0.0 } else { MARGIN }),
+            margin: asked.margin.unwrap_or(if maintenance { 0.0 } else { margin }),
             overrun: asked.overrun,
             wanted,
             ranks,
@@ -261,6 +273,7 @@ impl Service {
             replace: asked.replace,
             members: Members { users: asked.users, queues: asked.queues, magnetic: asked.magnetic },
             flex: asked.flex,
+            overlap: asked.overlap,
             running: asked.running.unwrap_or(if maintenance { OnRunning::Ignore } else { OnRunning::Refuse }),
             after: asked.after.unwrap_or(AfterWindow::Wait),
             repeat,
@@ -378,7 +391,10 @@ impl Service {
                 named(&jobs, first)
             ),
             WindowRefused::Overlap(name, other, ranks, begins) => {
-                anyhow!("{name} overlaps {other} on {} from {begins}", hosts(engine.resources(), &ranks))
+                anyhow!(
+                    "{name} overlaps {other} on {} from {begins}; --overlap lets members of both use these nodes",
+                    hosts(engine.resources(), &ranks)
+                )
             }
             other => anyhow!("{other}"),
         })?;

@@ -52,6 +52,11 @@ pub const KEYS: &[Key] = &[
          queues.QUEUE.placement=NAME, queues.QUEUE.policy=NAME, queues.QUEUE.policy.KEY=VALUE, queues.QUEUE.ceiling=AMOUNT, queues.QUEUE.floor=AMOUNT",
         "placement of the jobs of some queues, who decides them, and how much they may hold",
     ),
+    key(
+        "reservations",
+        "a table of create = \"owner\" or \"admin\", margin = DURATION; as arguments reservations.create=WHO, reservations.margin=DURATION",
+        "who may make reservations, and how long before a start of one of members others must have ended",
+    ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(
         "estimates",

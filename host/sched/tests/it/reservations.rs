@@ -92,6 +92,38 @@ fn feat_25_who_may_do_what() {
     }
 }
 
+/// FEAT-25: with `create = "admin"` who has the admin role makes them too, and a reload changes that.
+#[test]
+fn feat_25_administrators_make_reservations_where_the_site_says_so() {
+    let admin = (5589, role::USER | role::ADMIN);
+    let mut world = world();
+    let create = |world: &mut World, who| {
+        let payload = maintenance("dst", "node0", 2000.0, 3000.0);
+        let tag = world.send_as(who, "sched-fluxgate.reservation-create", &payload);
+        world.settle();
+        world.answer(tag).unwrap().clone()
+    };
+    let (number, why) = create(&mut world, admin).unwrap_err();
+    assert!(number == errno::EPERM && why.contains("reservations.create = \"admin\""), "{number} {why}");
+    let tag = world.send_as(admin, "sched-fluxgate.policy-unset", &json!({"queue": "debug"}));
+    world.settle();
+    assert_eq!(world.answer(tag).unwrap().as_ref().unwrap_err().0, errno::EPERM, "nothing else");
+    let table = json!({"policy": "builtin-fcfs", "reservations": {"create": "admin", "margin": "1m"}});
+    let tag = world.ask("config-reload", &json!({"sched-fluxgate": table}));
+    assert!(world.answer(tag).unwrap().is_ok());
+    assert_eq!(create(&mut world, GUEST).unwrap_err().0, errno::EPERM);
+    let made = create(&mut world, admin).unwrap();
+    assert_eq!(made["reservation"]["created"]["userid"], 5589);
+    let dat = json!({"name": "dat", "kind": "dedicated", "start": 5000.0, "end": 6000.0, "hosts": "all", "users": [7]});
+    let made = ask(&mut world, "create", dat.clone()).unwrap();
+    assert_eq!(
+        (&made["reservation"]["margin"], &made["reservation"]["overlap"]),
+        (&json!(60.0), &json!(false))
+    );
+    let other = with(dat, json!({"name": "other", "overlap": true}));
+    assert_eq!(ask(&mut world, "create", other).unwrap()["reservation"]["overlap"], true);
+}
+
 /// FEAT-26: what was answered is there again; what cannot be read is told, and kept aside.
 #[test]
 fn feat_26_reservations_survive_a_restart() {
@@ -156,7 +188,9 @@ fn feat_16_running_jobs_are_named_left_or_shortened() {
     // Another reservation of members on the same nodes.
     let other = with(dat(json!({"running": "ignore"})), json!({"name": "other", "start": 3500.0}));
     let refused = ask(&mut world, "create", other).unwrap_err();
-    assert_eq!(refused, "other overlaps dat on node[0-3] from at 3000");
+    let overlaps =
+        "other overlaps dat on node[0-3] from at 3000; --overlap lets members of both use these nodes";
+    assert_eq!(refused, overlaps);
 }
 
 #[test]

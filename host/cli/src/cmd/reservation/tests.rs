@@ -13,7 +13,7 @@ fn window(name: &str, kind: &str, state: &str) -> Value {
         "places": {"nodes": 512, "constraint": {"properties": ["gpu"]}},
         "ranks": "512-1023", "nodelist": "tuo[513-1024]", "nodes": 512,
         "who": {"users": [4_000_000_001u32, 4_000_000_002u32], "queues": ["pdat"], "magnetic": false},
-        "running": "shorten", "after": "wait", "flex": false, "replace": false, "repeat": null, "note": "",
+        "running": "shorten", "after": "wait", "flex": false, "overlap": false, "replace": false, "repeat": null, "note": "",
         "created": {"userid": 0, "time": 1_795_400_000.0}, "running_later": 3,
     })
 }
@@ -71,7 +71,7 @@ fn feat_10_requests_as_json() {
     };
     let one =
         "create dst --maintenance --start 2026-12-01T08:00 --duration 12h --hosts all --zone Europe/Paris";
-    let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --queues pdat --magnetic \
+    let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --queues pdat --magnetic --overlap \
         --running shorten --after free --margin 10m --overrun 5m --repeat weekly --until 2027-01-01 --zone UTC --dry-run";
     insta::assert_json_snapshot!([create(one).unwrap(), create(two).unwrap()]);
     let present = json!({"start": now, "end": now + 3600.0});

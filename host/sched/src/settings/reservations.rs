@@ -1,0 +1,81 @@
+//! What a site sets of reservations: who may make them, and what they are where nothing else is asked for.
+//!
+//! Must never know a reservation.
+
+use anyhow::{Result, anyhow, bail};
+use serde_json::{Map, Value, json};
+
+use super::PERIOD_MAX;
+use super::keys::{Key, key};
+use super::value::Given;
+
+/// Who may make, change and end reservations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Makers {
+    /// The owner of the instance.
+    #[default]
+    Owner,
+    /// Who has the admin role of the instance (`FLUX_ROLE_ADMIN`) as well.
+    Admin,
+}
+
+/// The table `reservations`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reservations {
+    /// Who may make, change and end them.
+    pub create: Makers,
+    /// Seconds that a reservation of members is kept free of expected ends before its start, unless another margin is asked
+    /// for.
+    pub margin: f64,
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        Reservations { create: Makers::default(), margin: 300.0 }
+    }
+}
+
+/// The keys of the table.
+const OWN: [Key; 2] = [
+    key("create", "owner or admin", "who may make, change and end reservations"),
+    key("margin", "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d", "see Reservations::margin"),
+];
+
+impl Reservations {
+    /// Sets one key of the table.
+    pub(super) fn set(&mut self, name: &str, given: Given<'_>) -> Result<()> {
+        let Some(key) = OWN.iter().find(|key| key.name == name) else {
+            let known: Vec<&str> = OWN.iter().map(|key| key.name).collect();
+            bail!("reservations.{name}: unknown key; known are {}", known.join(", "));
+        };
+        self.set_known(key, given).map_err(|error| anyhow!("reservations.{name}: {error}"))
+    }
+
+    fn set_known(&mut self, key: &Key, given: Given<'_>) -> Result<()> {
+        match key.name {
+            "margin" => self.margin = given.seconds(key, PERIOD_MAX)?,
+            _ => {
+                self.create = match given.text(key, 64)? {
+                    "owner" => Makers::Owner,
+                    "admin" => Makers::Admin,
+                    _ => return Err(given.refused(key)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the keys of a table.
+    pub(super) fn set_table(&mut self, table: &Map<String, Value>) -> Result<()> {
+        table.iter().try_for_each(|(name, value)| self.set(name, Given::Json(value)))
+    }
+
+    /// The table as JSON.
+    pub(super) fn value(&self) -> Value {
+        let create = match self.create {
+            Makers::Owner => "owner",
+            Makers::Admin => "admin",
+        };
+        json!({"create": create, "margin": self.margin})
+    }
+}
