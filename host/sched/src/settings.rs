@@ -35,7 +35,7 @@ use keys::key;
 pub use keys::{KEYS, Key};
 use queue::Queue;
 pub use queue::QueuePolicy;
-pub use reservations::{Makers, Reservations};
+pub use reservations::{Lost, Makers, Reservations};
 use value::Given;
 pub(crate) use value::shortened;
 
@@ -331,7 +331,9 @@ impl Settings {
                 "expected queues.QUEUE.placement=NAME for the placement of a queue, queues.QUEUE.policy=NAME for its policy"
             ),
             ("reservations", _) => {
-                bail!("expected reservations.create=owner|admin or reservations.margin=DURATION")
+                bail!(
+                    "expected reservations.create=owner|admin, reservations.margin=DURATION or reservations.lost=go-on|hold"
+                )
             }
             ("limits", _) => bail!("expected limits.LIMIT=NUMBER for a bound of components"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
@@ -557,7 +559,7 @@ fn argument_names() -> String {
             "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY, queues.QUEUE.ceiling, queues.QUEUE.floor"
         }
         "limits" => "limits.LIMIT",
-        "reservations" => "reservations.create, reservations.margin",
+        "reservations" => "reservations.create, reservations.margin, reservations.lost",
         name => name,
     };
     KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")

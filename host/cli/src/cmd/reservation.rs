@@ -29,6 +29,8 @@ pub(crate) enum ReservationCmd {
     End(Named),
     /// Forget a reservation, whatever its state.
     Cancel(Named),
+    /// Go on without reservations of before that could not be read; with `reservations.lost = "hold"` nothing starts before.
+    AcceptLoss(AcceptLoss),
     /// List reservations by start.
     List(List),
     /// Show one reservation.
@@ -207,6 +209,15 @@ pub(crate) struct Named {
     how: How,
 }
 
+/// `fluxgate reservation accept-loss`.
+#[derive(Debug, Args)]
+pub(crate) struct AcceptLoss {
+    #[command(flatten)]
+    target: Target,
+    #[command(flatten)]
+    how: How,
+}
+
 /// `fluxgate reservation list`.
 #[derive(Debug, Args)]
 pub(crate) struct List {
@@ -348,11 +359,23 @@ pub(crate) fn run(command: &ReservationCmd) -> Result<()> {
         ReservationCmd::Skip(args) => named("skip", args),
         ReservationCmd::End(args) => named("end", args),
         ReservationCmd::Cancel(args) => named("cancel", args),
+        ReservationCmd::AcceptLoss(args) => {
+            let client = Client::connect(&args.target)?;
+            let request = json!({"dry_run": args.how.dry_run});
+            let answer = client.sched("sched-fluxgate.reservation-accept-loss", request)?;
+            if args.how.json {
+                return render::json(&answer);
+            }
+            render::line(accepted(&answer))
+        }
         ReservationCmd::List(args) => {
             let answer =
                 Client::connect(&args.target)?.sched("sched-fluxgate.reservation-list", json!({}))?;
             if args.json {
                 return render::json(&answer);
+            }
+            if let Some(why) = loss(&answer) {
+                render::line(why)?;
             }
             render::show(&table(answer["reservations"].as_array().map_or(&[][..], |rows| rows)))
         }
@@ -438,6 +461,31 @@ fn said(what: &str, answer: &Value) -> String {
 
 fn time(value: &Value) -> String {
     value.as_f64().map_or_else(|| "-".to_owned(), render::time)
+}
+
+/// That reservations are lost, if so.
+fn loss(answer: &Value) -> Option<String> {
+    let why = answer["lost"].as_str()?;
+    let held = if answer["held"] == true {
+        "nothing starts before"
+    } else {
+        "jobs start without them; end this with"
+    };
+    Some(format!("the reservations of before could not be read ({why}); {held} `reservation accept-loss`"))
+}
+
+/// What was accepted, or would be.
+fn accepted(answer: &Value) -> String {
+    if answer["lost"].is_null() {
+        return "no reservations are lost".to_owned();
+    }
+    let lost = format!("the reservations of before are lost ({})", render::plain(&answer["lost"]));
+    match (answer["held"] == true, answer["dry_run"] == true) {
+        (true, true) => format!("{lost}; jobs would start again"),
+        (true, false) => format!("{lost}; jobs start again"),
+        (false, true) => format!("{lost}; the scheduler would not say so any more"),
+        (false, false) => format!("{lost}; the scheduler goes on without them"),
+    }
 }
 
 /// Who may use it.

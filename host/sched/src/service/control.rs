@@ -55,10 +55,14 @@ impl Service {
                 "rusage" => self.usage(&request.payload).map(Answer::Now),
                 "debug" => self.set_debug(&request.payload).map(Answer::Now),
                 "explain" | "when" | "gaps" | "order" | "node" => self.ask(&request),
-                "reservation-create" | "reservation-alter" | "reservation-skip" | "reservation-end"
-                | "reservation-cancel" | "reservation-list" | "reservation-show" => {
-                    self.reservation(&request)
-                }
+                "reservation-create"
+                | "reservation-alter"
+                | "reservation-skip"
+                | "reservation-end"
+                | "reservation-cancel"
+                | "reservation-accept-loss"
+                | "reservation-list"
+                | "reservation-show" => self.reservation(&request),
                 "vertex-marks" => self.vertex_marks().map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),

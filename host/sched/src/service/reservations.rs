@@ -1,5 +1,5 @@
-//! Requests about windows, which people call reservations: `reservation-create`, `-alter`, `-skip`, `-end`, `-cancel` of the owner,
-//! `-list` and `-show` of everybody.
+//! Requests about windows, which people call reservations: `reservation-create`, `-alter`, `-skip`, `-end`, `-cancel`, `-accept-loss`
+//! of the owner, `-list` and `-show` of everybody.
 //!
 //! A request is answered when the windows are stored in the KVS (`kept_windows.rs`): what was answered is there again after a
 //! crash. With `dry_run` nothing changes, and the answer tells what would. Must never know a calendar: the host turns
@@ -189,6 +189,9 @@ impl Service {
         if changes && !may {
             return Err(NotAllowed.into());
         }
+        if request.method() == "reservation-accept-loss" {
+            return Ok(self.accept_loss(request));
+        }
         if let Some(why) = self.kept_windows.refusal().filter(|_| changes) {
             bail!(why);
         }
@@ -203,7 +206,11 @@ impl Service {
             }
             _ => {
                 let rows = self.window_rows(request, None)?;
-                Ok(Answer::Now(json!({"version": 1, "now": self.host.now(), "reservations": rows})))
+                let (lost, held) = (self.kept_windows.lost(), self.holds_for_lost_windows());
+                let now = self.host.now();
+                Ok(Answer::Now(
+                    json!({"version": 1, "now": now, "reservations": rows, "lost": lost, "held": held}),
+                ))
             }
         }
     }

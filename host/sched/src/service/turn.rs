@@ -119,6 +119,7 @@ impl Service {
             && !self.session.must_count()
             && !self.kept_vertices.is_reading()
             && !self.kept_windows.is_reading()
+            && !self.holds_for_lost_windows()
     }
 
     /// Is there something that a pass would do?

@@ -54,8 +54,8 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "reservations",
-        "a table of create = \"owner\" or \"admin\", margin = DURATION; as arguments reservations.create=WHO, reservations.margin=DURATION",
-        "who may make reservations, and how long before a start of one of members others must have ended",
+        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\"; as arguments reservations.KEY=VALUE",
+        "who may make reservations, how long before a start of one of members others must have ended, and what happens when they cannot be read",
     ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(

@@ -19,6 +19,16 @@ pub enum Makers {
     Admin,
 }
 
+/// What a scheduler does that cannot read the reservations of the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lost {
+    /// It starts jobs without them.
+    #[default]
+    GoOn,
+    /// It starts no job until it is told that they are lost.
+    Hold,
+}
+
 /// The table `reservations`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reservations {
@@ -27,17 +37,20 @@ pub struct Reservations {
     /// Seconds that a reservation of members is kept free of expected ends before its start, unless another margin is asked
     /// for.
     pub margin: f64,
+    /// What is done where those of the scheduler before cannot be read.
+    pub lost: Lost,
 }
 
 impl Default for Reservations {
     fn default() -> Self {
-        Reservations { create: Makers::default(), margin: 300.0 }
+        Reservations { create: Makers::default(), margin: 300.0, lost: Lost::default() }
     }
 }
 
 /// The keys of the table.
-const OWN: [Key; 2] = [
+const OWN: [Key; 3] = [
     key("create", "owner or admin", "who may make, change and end reservations"),
+    key("lost", "go-on or hold", "what is done where they cannot be read"),
     key("margin", "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d", "see Reservations::margin"),
 ];
 
@@ -53,6 +66,13 @@ impl Reservations {
 
     fn set_known(&mut self, key: &Key, given: Given<'_>) -> Result<()> {
         match key.name {
+            "lost" => {
+                self.lost = match given.text(key, 64)? {
+                    "go-on" => Lost::GoOn,
+                    "hold" => Lost::Hold,
+                    _ => return Err(given.refused(key)),
+                }
+            }
             "margin" => self.margin = given.seconds(key, PERIOD_MAX)?,
             _ => {
                 self.create = match given.text(key, 64)? {
@@ -76,6 +96,10 @@ impl Reservations {
             Makers::Owner => "owner",
             Makers::Admin => "admin",
         };
-        json!({"create": create, "margin": self.margin})
+        let lost = match self.lost {
+            Lost::GoOn => "go-on",
+            Lost::Hold => "hold",
+        };
+        json!({"create": create, "margin": self.margin, "lost": lost})
     }
 }

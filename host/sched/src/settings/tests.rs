@@ -33,7 +33,7 @@ fn a_table_sets_every_key() {
         "promote-differences-max": 17, "promote-wait-max": 18, "watch-period": "1m", "audit-period": 0,
         "require-manifest": true, "require-signature": false, "trusted-keys": "/etc/keys",
         "audit-trail": "/var/trail", "policy-state": "/var/learned",
-        "reservations": {"create": "admin", "margin": "10m"},
+        "reservations": {"create": "admin", "margin": "10m", "lost": "hold"},
         "journal": "/var/journal", "journal-size": "128M",
     });
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
@@ -59,7 +59,10 @@ fn a_table_sets_every_key() {
     assert_eq!(gate, (16, 17, 18));
     assert_eq!((engine.placement, engine.annotate), (Placement::Pack, false));
     assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
-    assert_eq!(settings.reservations, Reservations { create: Makers::Admin, margin: 600.0 });
+    assert_eq!(
+        settings.reservations,
+        Reservations { create: Makers::Admin, margin: 600.0, lost: Lost::Hold }
+    );
     // What is shown can be given back.
     let again: Map<String, Value> =
         KEYS.iter().map(|key| (key.name.to_owned(), settings.value(key.name))).collect();
@@ -211,7 +214,8 @@ fn what_is_wrong_in_a_table_is_named() {
         (json!({"watch-period": -1}), &["watch-period", "found -1"]),
         (json!({"reservations": {"create": "all"}}), &["reservations.create", "owner or admin", "all"]),
         (json!({"reservations": {"margin": -1}}), &["reservations.margin", "a duration", "-1"]),
-        (json!({"reservations": {"color": 1}}), &["reservations.color", "known are create, margin"]),
+        (json!({"reservations": {"color": 1}}), &["reservations.color", "known are create, lost, margin"]),
+        (json!({"reservations": {"lost": "wait"}}), &["reservations.lost", "go-on or hold", "wait"]),
         (json!({"reservations": 1}), &["reservations", "a table"]),
         (json!({"audit-period": "infinity"}), &["audit-period", "infinity"]),
     ] {

@@ -147,6 +147,65 @@ fn feat_26_reservations_survive_a_restart() {
     assert!(third.kvs.contains_key("sched-fluxgate.reservations-unreadable"));
 }
 
+/// FEAT-26: with `lost = "hold"` nothing starts without the reservations that were there, until the owner or a reload says so.
+#[test]
+fn feat_26_nothing_starts_without_reservations_that_are_lost_where_the_site_says_so() {
+    let held = || {
+        let kvs = BTreeMap::from([(KEY.to_owned(), json!({"ver": 1, "type": "val", "data": "e30="}))]);
+        let table = json!({"policy": "builtin-fcfs", "reservations": {"lost": "hold"}});
+        let mut world = World::on(crate::world::machine("0-3"), &table, kvs);
+        world.submit(1, 4, 10.0);
+        world.settle();
+        assert!(world.started.is_empty(), "nothing starts");
+        let list = ask(&mut world, "list", json!({})).unwrap();
+        assert!(list["held"] == true && list["lost"].as_str().unwrap().contains("missing field"), "{list}");
+        assert!(world.service.status_line().ends_with("nothing starts: reservations are lost"));
+        let tag = world.ask("explain", &json!({"id": 1}));
+        world.finish("question");
+        let why = world.answer(tag).unwrap().clone().unwrap();
+        assert_eq!(why["reason_kind"], "held", "{why}");
+        assert!(why["reason"].as_str().unwrap().starts_with("nothing starts: reservations"), "{why}");
+        world
+    };
+    let mut world = held();
+    let tag = world.send_as(GUEST, "sched-fluxgate.reservation-accept-loss", &json!({}));
+    world.settle();
+    assert_eq!(world.answer(tag).unwrap().as_ref().unwrap_err().0, errno::EPERM);
+    ask(&mut world, "accept-loss", json!({"dry_run": true})).unwrap();
+    world.settle();
+    assert!(world.started.is_empty(), "a dry run");
+    // Reservations may be made again before anything starts.
+    ask(&mut world, "create", maintenance("dst", "all", 1005.0, 2000.0)).unwrap();
+    assert_eq!(ask(&mut world, "accept-loss", json!({})).unwrap()["held"], true);
+    world.settle();
+    assert!(world.started.is_empty(), "the new one is in force before the first start");
+    assert!(world.trail().contains(&"accept-loss  done".to_owned()), "{:?}", world.trail());
+    ask(&mut world, "cancel", json!({"name": "dst"})).unwrap();
+    world.settle();
+    assert_eq!(world.started, [1]);
+    assert_eq!(ask(&mut world, "list", json!({})).unwrap()["lost"], Value::Null);
+    assert_eq!(ask(&mut world, "accept-loss", json!({})).unwrap()["lost"], Value::Null, "again");
+    let mut world = held();
+    let tag = world.ask("config-reload", &json!({"sched-fluxgate": table()}));
+    assert!(world.answer(tag).unwrap().is_ok());
+    world.settle();
+    assert_eq!(world.started, [1], "a reload with lost = \"go-on\"");
+    // Where the KVS does not answer, nothing is written over before that.
+    let kvs = BTreeMap::from([(KEY.to_owned(), Value::Null)]);
+    let mut world = World::on(crate::world::machine("0-3"), &table(), kvs);
+    let list = ask(&mut world, "list", json!({})).unwrap();
+    assert!(list["held"] == false && list["lost"].is_string(), "{list}");
+    world.submit(1, 4, 10.0);
+    world.settle();
+    assert_eq!(world.started, [1], "it goes on");
+    let refused = ask(&mut world, "create", maintenance("dst", "all", 2000.0, 3000.0)).unwrap_err();
+    assert!(refused.contains("could not be read") && refused.contains("accept-loss"), "{refused}");
+    assert_eq!(world.kvs[KEY], Value::Null, "it is not written over");
+    ask(&mut world, "accept-loss", json!({})).unwrap();
+    ask(&mut world, "create", maintenance("dst", "all", 2000.0, 3000.0)).unwrap();
+    assert!(world.kvs[KEY].is_object());
+}
+
 /// FEAT-93: a downgrade is safe: what a later version kept is left as it is, and a copy is kept aside.
 #[test]
 fn feat_93_reservations_of_a_later_version_are_not_written_over() {

@@ -117,7 +117,7 @@ pub struct World {
     door: Arc<Door>,
     /// What the broker says of its configuration.
     pub config: Value,
-    /// Values of the KVS, as they were committed.
+    /// Values of the KVS, as they were committed. The lookup of a null value fails.
     pub kvs: BTreeMap<String, Value>,
     /// Changes of jobs that the job manager was asked for.
     pub updates: Vec<Value>,
@@ -234,6 +234,7 @@ impl World {
                 message.respond_json(&json!({"rootref": "x", "rootseq": 1}))
             }
             "kvs.lookup" => match self.kvs.get(message.json().unwrap()["key"].as_str().unwrap()) {
+                Some(Value::Null) => message.respond_error(errno::ETIMEDOUT, ""),
                 Some(value) => message.respond_json(&json!({ "val": value })),
                 None => message.respond_error(errno::ENOENT, ""),
             },

@@ -69,7 +69,7 @@ impl Reserved {
                         && held.into_iter().all(|rank| common.contains(rank))
                 })
             };
-            if !(inside && self.is_member(window, job)) && !shared() {
+            if !(inside && self.is_member(window, job) || shared()) {
                 report.add(Violation::Reserved(job.id, window.name.clone()));
             }
         }

@@ -52,6 +52,20 @@ fn feat_16_what_was_done_and_what_would_be() {
     insta::assert_snapshot!(all.join("\n"));
 }
 
+#[test]
+fn feat_26_that_reservations_are_lost_as_text() {
+    let answer =
+        |held: bool, dry: bool| json!({"lost": "version 2 is not known", "held": held, "dry_run": dry});
+    let mut all = Vec::new();
+    for held in [false, true] {
+        all.extend(loss(&answer(held, false)));
+        all.extend([accepted(&answer(held, true)), accepted(&answer(held, false))]);
+    }
+    assert_eq!(loss(&json!({"lost": null, "held": false})), None);
+    all.push(accepted(&json!({"lost": null, "held": false})));
+    insta::assert_snapshot!(all.join("\n"));
+}
+
 #[derive(Debug, Parser)]
 struct Line {
     #[command(subcommand)]
