@@ -4,6 +4,7 @@
 //! while the service makes a pass; work that the service starts is done on threads beside both. Must never know what the
 //! service does with a message.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::calendar;
 use crate::clock::Clock;
+use crate::directory;
 use crate::files;
 use crate::logging::{self, Line, Lines};
 use crate::policy_source::PolicySource;
@@ -315,6 +317,10 @@ impl Host for Outside {
 
     fn next_occurrence(&self, every: &str, zone: &str, after: f64) -> Result<f64> {
         calendar::next(every, &calendar::zone(zone)?, after)
+    }
+
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
+        directory::members(group)
     }
 
     fn usage(&self, of: Usage) -> Result<Value> {

@@ -331,9 +331,7 @@ impl Settings {
                 "expected queues.QUEUE.placement=NAME for the placement of a queue, queues.QUEUE.policy=NAME for its policy"
             ),
             ("reservations", _) => {
-                bail!(
-                    "expected reservations.create=owner|admin, reservations.margin=DURATION or reservations.lost=go-on|hold"
-                )
+                bail!("expected reservations.KEY=VALUE, with KEY one of create, margin, lost, banks")
             }
             ("limits", _) => bail!("expected limits.LIMIT=NUMBER for a bound of components"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
@@ -559,7 +557,7 @@ fn argument_names() -> String {
             "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY, queues.QUEUE.ceiling, queues.QUEUE.floor"
         }
         "limits" => "limits.LIMIT",
-        "reservations" => "reservations.create, reservations.margin, reservations.lost",
+        "reservations" => "reservations.KEY",
         name => name,
     };
     KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")

@@ -210,6 +210,7 @@ impl Row {
                 users: self.users.clone(),
                 queues: self.queues.clone(),
                 magnetic: self.magnetic,
+                ..Members::default()
             },
             flex: false,
             overlap: self.overlap,

@@ -19,7 +19,7 @@ impl Core {
     fn applicant(&self, slot: Slot) -> Option<Applicant<'_>> {
         let job = self.job(slot)?;
         let queue = self.queues.get(job.queue as usize).map_or("", |queue| queue.name.as_str());
-        Some(Applicant { named: job.reservation().map(|name| &**name), user: job.userid, queue })
+        Some(job.applicant(queue))
     }
 
     /// How a waiting job may use windows.

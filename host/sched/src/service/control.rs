@@ -83,12 +83,17 @@ impl Service {
                 }
             },
         };
+        self.answer_control(&request, answer);
+    }
+
+    /// Answers a request, unless that is done later.
+    pub(super) fn answer_control(&mut self, request: &ControlRequest, answer: Result<Answer>) {
         match answer {
             Ok(Answer::Now(payload)) => self.send(request.ok(&payload)),
             Ok(Answer::Later) => {}
             Err(error) => {
                 let why = format!("{error:#}");
-                self.record_refused(&request, &why);
+                self.record_refused(request, &why);
                 let errnum = if error.is::<NotAllowed>() { errno::EPERM } else { errno::EINVAL };
                 self.send(request.error(errnum, &why));
             }

@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::control::{Answer, text};
+use super::groups::GroupUsers;
 use crate::answers::Asker;
 use crate::settings::Makers;
 
@@ -47,8 +48,13 @@ struct Create {
     constraint: Option<Constraint>,
     #[serde(default)]
     users: BTreeSet<u32>,
+    /// Names of groups.
+    #[serde(default)]
+    groups: BTreeSet<String>,
     #[serde(default)]
     queues: BTreeSet<String>,
+    #[serde(default)]
+    banks: BTreeSet<String>,
     #[serde(default)]
     magnetic: bool,
     #[serde(default)]
@@ -91,6 +97,14 @@ struct Alter {
     users_add: BTreeSet<u32>,
     #[serde(default)]
     users_remove: BTreeSet<u32>,
+    #[serde(default)]
+    groups_add: BTreeSet<String>,
+    #[serde(default)]
+    groups_remove: BTreeSet<String>,
+    #[serde(default)]
+    banks_add: BTreeSet<String>,
+    #[serde(default)]
+    banks_remove: BTreeSet<String>,
     #[serde(default)]
     queues_add: BTreeSet<String>,
     #[serde(default)]
@@ -148,7 +162,9 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
         Some(wanted) => json!({"nodes": wanted.nodes, "constraint": wanted.constraint}),
         None => json!({"hosts": hosts(resources, &window.ranks)}),
     };
-    let users = (!asker.is_some_and(|asker| asker.private && !asker.admin)).then_some(&window.members.users);
+    let of = &window.members;
+    let people = !asker.is_some_and(|asker| asker.private && !asker.admin);
+    let (users, group_users) = (people.then_some(&of.users), people.then_some(&of.groups));
     let repeat = window.repeat.as_ref();
     json!({
         "name": window.name,
@@ -163,7 +179,14 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
         "ranks": window.ranks.to_string(),
         "nodelist": hosts(resources, &window.ranks),
         "nodes": window.ranks.len(),
-        "who": {"users": users, "queues": window.members.queues, "magnetic": window.members.magnetic},
+        "who": {
+            "users": users,
+            "groups": of.groups.keys().collect::<Vec<_>>(),
+            "group_users": group_users,
+            "queues": of.queues,
+            "banks": of.banks,
+            "magnetic": of.magnetic,
+        },
         "running": window.running,
         "after": window.after,
         "flex": window.flex,
@@ -196,8 +219,18 @@ impl Service {
             bail!(why);
         }
         match request.method() {
-            "reservation-create" => self.create_window(request, read(payload)?),
-            "reservation-alter" => self.alter_window(request, read(payload)?),
+            "reservation-create" => {
+                let asked: Create = read(payload)?;
+                self.with_groups(request, asked.groups.clone(), move |service, request, groups| {
+                    service.create_window(request, asked, groups)
+                })
+            }
+            "reservation-alter" => {
+                let asked: Alter = read(payload)?;
+                self.with_groups(request, asked.groups_add.clone(), move |service, request, groups| {
+                    service.alter_window(request, asked, groups)
+                })
+            }
             "reservation-skip" | "reservation-end" | "reservation-cancel" => self.end_window(request),
             "reservation-show" => {
                 let name = text(payload, "name")?;
@@ -242,7 +275,12 @@ impl Service {
         Occurrence { start, end, begins: self.host.local_time(start) }
     }
 
-    fn create_window(&mut self, request: &ControlRequest, asked: Create) -> Result<Answer> {
+    fn create_window(
+        &mut self,
+        request: &ControlRequest,
+        asked: Create,
+        groups: GroupUsers,
+    ) -> Result<Answer> {
         let engine = self.engine.as_ref().context("the scheduler is still starting")?;
         let (now, dry_run) = (self.host.now(), asked.dry_run);
         if engine.window(&asked.name).is_some_and(|window| !window.occurrences.is_empty()) {
@@ -278,7 +316,13 @@ impl Service {
             ranks,
             degraded: false,
             replace: asked.replace,
-            members: Members { users: asked.users, queues: asked.queues, magnetic: asked.magnetic },
+            members: Members {
+                users: asked.users,
+                groups,
+                queues: asked.queues,
+                banks: asked.banks,
+                magnetic: asked.magnetic,
+            },
             flex: asked.flex,
             overlap: asked.overlap,
             running: asked.running.unwrap_or(if maintenance { OnRunning::Ignore } else { OnRunning::Refuse }),
@@ -291,7 +335,7 @@ impl Service {
         self.put_window(request, window, dry_run, "create")
     }
 
-    fn alter_window(&mut self, request: &ControlRequest, asked: Alter) -> Result<Answer> {
+    fn alter_window(&mut self, request: &ControlRequest, asked: Alter, groups: GroupUsers) -> Result<Answer> {
         let engine = self.engine.as_ref().context("the scheduler is still starting")?;
         let mut window = self.live_window(&asked.name)?;
         if asked.start.is_some() || asked.end.is_some() {
@@ -322,6 +366,10 @@ impl Service {
         let members = &mut window.members;
         members.users.extend(asked.users_add);
         members.users.retain(|user| !asked.users_remove.contains(user));
+        members.groups.extend(groups);
+        members.groups.retain(|group, _| !asked.groups_remove.contains(group));
+        members.banks.extend(asked.banks_add);
+        members.banks.retain(|bank| !asked.banks_remove.contains(bank));
         members.queues.extend(asked.queues_add);
         members.queues.retain(|queue| !asked.queues_remove.contains(queue));
         window.running = asked.running.unwrap_or(window.running);
@@ -390,6 +438,13 @@ impl Service {
     ) -> Result<Answer> {
         let now = self.host.now();
         let engine = self.engine.as_ref().context("the scheduler is still starting")?;
+        // Users may write any bank where nothing validates it.
+        if !window.members.banks.is_empty() && !self.configuration.settings.reservations.banks {
+            bail!(
+                "{}: banks count where a plugin of the job manager validates them; reservations.banks = true says that one does",
+                window.name
+            );
+        }
         let first = window.occurrences.first().map_or(now, |first| first.start);
         let plan = engine.plan_window(window, now).map_err(|refused| match refused {
             WindowRefused::Running(name, jobs) => anyhow!(

@@ -54,8 +54,8 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "reservations",
-        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\"; as arguments reservations.KEY=VALUE",
-        "who may make reservations, how long before a start of one of members others must have ended, and what happens when they cannot be read",
+        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\", banks = true or false; as arguments reservations.KEY=VALUE",
+        "who may make reservations, how long before a start of one of members others must have ended, what happens when they cannot be read, and whether banks of jobs are validated",
     ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(

@@ -39,17 +39,20 @@ pub struct Reservations {
     pub margin: f64,
     /// What is done where those of the scheduler before cannot be read.
     pub lost: Lost,
+    /// A plugin of the job manager validates the banks of jobs, so that reservations may name banks.
+    pub banks: bool,
 }
 
 impl Default for Reservations {
     fn default() -> Self {
-        Reservations { create: Makers::default(), margin: 300.0, lost: Lost::default() }
+        Reservations { create: Makers::default(), margin: 300.0, lost: Lost::default(), banks: false }
     }
 }
 
 /// The keys of the table.
-const OWN: [Key; 3] = [
+const OWN: [Key; 4] = [
     key("create", "owner or admin", "who may make, change and end reservations"),
+    key("banks", "true or false", "banks of jobs are validated"),
     key("lost", "go-on or hold", "what is done where they cannot be read"),
     key("margin", "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d", "see Reservations::margin"),
 ];
@@ -66,6 +69,7 @@ impl Reservations {
 
     fn set_known(&mut self, key: &Key, given: Given<'_>) -> Result<()> {
         match key.name {
+            "banks" => self.banks = given.flag(key)?,
             "lost" => {
                 self.lost = match given.text(key, 64)? {
                     "go-on" => Lost::GoOn,
@@ -100,6 +104,6 @@ impl Reservations {
             Lost::GoOn => "go-on",
             Lost::Hold => "hold",
         };
-        json!({"create": create, "margin": self.margin, "lost": lost})
+        json!({"create": create, "margin": self.margin, "lost": lost, "banks": self.banks})
     }
 }

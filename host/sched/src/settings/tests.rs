@@ -20,7 +20,7 @@ fn without_anything_the_defaults_are_those_of_the_engine() {
 
 #[test]
 fn a_table_sets_every_key() {
-    let table = json!({
+    let mut table = json!({
         "policy": "/opt/mine.wasm", "policy-config": {"depth": 4, "fair": true, "window": "5m"},
         "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "record-format": "rv1", "annotate": false, "estimates": "5m",
         "queues": {"debug": {"placement": "lonodex"}, "batch": {}},
@@ -33,9 +33,9 @@ fn a_table_sets_every_key() {
         "promote-differences-max": 17, "promote-wait-max": 18, "watch-period": "1m", "audit-period": 0,
         "require-manifest": true, "require-signature": false, "trusted-keys": "/etc/keys",
         "audit-trail": "/var/trail", "policy-state": "/var/learned",
-        "reservations": {"create": "admin", "margin": "10m", "lost": "hold"},
         "journal": "/var/journal", "journal-size": "128M",
     });
+    table["reservations"] = json!({"create": "admin", "margin": "10m", "lost": "hold", "banks": true});
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
         assert_eq!(settings.source(key.name), Source::Table, "{}", key.name);
@@ -61,7 +61,7 @@ fn a_table_sets_every_key() {
     assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
     assert_eq!(
         settings.reservations,
-        Reservations { create: Makers::Admin, margin: 600.0, lost: Lost::Hold }
+        Reservations { create: Makers::Admin, margin: 600.0, lost: Lost::Hold, banks: true }
     );
     // What is shown can be given back.
     let again: Map<String, Value> =
@@ -214,7 +214,10 @@ fn what_is_wrong_in_a_table_is_named() {
         (json!({"watch-period": -1}), &["watch-period", "found -1"]),
         (json!({"reservations": {"create": "all"}}), &["reservations.create", "owner or admin", "all"]),
         (json!({"reservations": {"margin": -1}}), &["reservations.margin", "a duration", "-1"]),
-        (json!({"reservations": {"color": 1}}), &["reservations.color", "known are create, lost, margin"]),
+        (
+            json!({"reservations": {"color": 1}}),
+            &["reservations.color", "known are create, banks, lost, margin"],
+        ),
         (json!({"reservations": {"lost": "wait"}}), &["reservations.lost", "go-on or hold", "wait"]),
         (json!({"reservations": 1}), &["reservations", "a table"]),
         (json!({"audit-period": "infinity"}), &["audit-period", "infinity"]),

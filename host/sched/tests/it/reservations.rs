@@ -124,6 +124,102 @@ fn feat_25_administrators_make_reservations_where_the_site_says_so() {
     assert_eq!(ask(&mut world, "create", other).unwrap()["reservation"]["overlap"], true);
 }
 
+/// FEAT-13: groups are looked up when they are named and every ten minutes; a failed look-up keeps what was known.
+#[test]
+fn feat_13_groups_are_looked_up_beside_the_scheduler() {
+    let mut world = world();
+    let dat = |groups: &[&str]| {
+        json!({
+            "name": "dat", "kind": "dedicated", "start": 5000.0, "end": 9000.0, "hosts": "all", "groups": groups, "users": [3],
+        })
+    };
+    let asked = |world: &mut World, method: &str, payload: &Value| {
+        let tag = world.ask(&format!("reservation-{method}"), payload);
+        assert_eq!((world.answer(tag), world.work()), (None, vec!["groups"]));
+        world.finish("groups");
+        world.answer(tag).unwrap().clone().map_err(|(_, why)| why)
+    };
+    let why = asked(&mut world, "create", &dat(&["matsci"])).unwrap_err();
+    assert_eq!(why, "group matsci: the directory does not answer");
+    world.group("matsci", Some(&[7, 8]));
+    let many: Vec<u32> = (0..1025).collect();
+    world.group("all", Some(&many));
+    let why = asked(&mut world, "create", &dat(&["all"])).unwrap_err();
+    assert_eq!(why, "group all: it has more than 1024 users");
+    let made = asked(&mut world, "create", &dat(&["matsci"])).unwrap();
+    let who = &made["reservation"]["who"];
+    assert_eq!((&who["groups"], &who["group_users"]), (&json!(["matsci"]), &json!({"matsci": [7, 8]})));
+    assert!(world.kvs[KEY].to_string().len() > 100);
+    let users = |world: &mut World| {
+        ask(world, "show", json!({"name": "dat"})).unwrap()["who"]["group_users"]["matsci"].clone()
+    };
+    // Nothing is looked up before ten minutes have passed.
+    world.group("matsci", Some(&[7, 9]));
+    world.advance(599.0);
+    assert!(world.work().is_empty());
+    world.advance(1.0);
+    let kept = world.kvs[KEY].clone();
+    world.finish("groups");
+    assert_eq!(users(&mut world), json!([7, 9]));
+    assert_ne!(world.kvs[KEY], kept, "what was found is kept");
+    // A directory that does not answer changes nothing.
+    world.group("matsci", None);
+    for _ in 0..2 {
+        world.advance(600.0);
+        world.finish("groups");
+        assert_eq!(users(&mut world), json!([7, 9]));
+    }
+    world.group("matsci", Some(&many));
+    world.advance(600.0);
+    world.finish("groups");
+    assert_eq!(users(&mut world), json!([7, 9]), "too many are not taken");
+    // The next scheduler has the users before it looks them up, which it does at once.
+    world.group("bio", Some(&[11]));
+    let more = asked(&mut world, "alter", &json!({"name": "dat", "groups_add": ["bio"]})).unwrap();
+    assert_eq!(more["reservation"]["who"]["groups"], json!(["bio", "matsci"]));
+    let fewer = ask(&mut world, "alter", json!({"name": "dat", "groups_remove": ["bio"]})).unwrap();
+    assert_eq!(fewer["reservation"]["who"]["groups"], json!(["matsci"]));
+    let mut second = World::on(crate::world::machine("0-3"), &table(), world.kvs.clone());
+    assert_eq!(users(&mut second), json!([7, 9]));
+    second.group("matsci", Some(&[7]));
+    second.settle();
+    second.finish("groups");
+    assert_eq!(users(&mut second), json!([7]));
+    // A reservation that is over has nothing looked up.
+    ask(&mut second, "end", json!({"name": "dat"})).unwrap();
+    second.advance(700.0);
+    assert!(second.work().is_empty());
+}
+
+/// FEAT-12: banks are accepted where the site says that they are validated, and admit jobs of theirs.
+#[test]
+fn feat_12_banks_count_where_they_are_validated() {
+    let dat = json!({
+        "name": "dat", "kind": "dedicated", "start": 1000.0, "end": 9000.0, "hosts": "all", "banks": ["physics"],
+        "magnetic": true, "margin": 0,
+    });
+    let refused = ask(&mut world(), "create", dat.clone()).unwrap_err();
+    assert!(refused.contains("reservations.banks = true"), "{refused}");
+    let mut world = World::serving(&json!({"policy": "builtin-fcfs", "reservations": {"banks": true}}));
+    let made = ask(&mut world, "create", dat).unwrap();
+    assert_eq!(made["reservation"]["who"]["banks"], json!(["physics"]));
+    let of = |bank: &str| {
+        use fluxgate_formats::jobspec::Simple;
+        let simple = Simple { slots: 1, duration: 10.0, command: vec!["app".into()], ..Simple::default() };
+        let mut spec = simple.build();
+        spec.set_system_attr("bank", json!(bank)).unwrap();
+        spec.to_value()
+    };
+    world.submit_spec(1, &of("physics"));
+    world.submit_spec(2, &of("art"));
+    world.settle();
+    assert_eq!(world.started, [1]);
+    ask(&mut world, "alter", json!({"name": "dat", "banks_add": ["art"], "banks_remove": ["physics"]}))
+        .unwrap();
+    world.settle();
+    assert_eq!(world.started, [1, 2]);
+}
+
 /// FEAT-26: what was answered is there again; what cannot be read is told, and kept aside.
 #[test]
 fn feat_26_reservations_survive_a_restart() {
@@ -287,7 +383,7 @@ fn feat_21_22_altered_skipped_repeated_and_ended_early() {
     assert_eq!((&altered["end"], &altered["nodes"]), (&json!(6000.0), &json!(3)));
     assert_eq!(altered["who"]["users"], json!([8]));
     let nobody = ask(&mut world, "alter", json!({"name": "dat", "users_remove": [8]})).unwrap_err();
-    assert_eq!(nobody, "dat: it needs users or queues who may use it");
+    assert_eq!(nobody, "dat: it needs users, groups, queues or banks who may use it");
     let twice = ask(&mut world, "create", maintenance("dat", "all", 9000.0, 9500.0)).unwrap_err();
     assert!(twice.contains("`alter` changes it"), "{twice}");
 }

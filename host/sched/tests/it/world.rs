@@ -1,7 +1,7 @@
 //! Everything outside of a service, in memory: a clock that the test sets, a broker with a job manager that answers at
 //! once, work that waits until the test has it done, and files.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -28,6 +28,7 @@ struct Outside {
     work: Vec<Work>,
     files: BTreeMap<PathBuf, Vec<u8>>,
     trail: Vec<Value>,
+    groups: BTreeMap<String, BTreeSet<u32>>,
     /// All that was done here, a line each.
     log: Vec<String>,
 }
@@ -97,6 +98,13 @@ impl Host for Door {
 
     fn next_occurrence(&self, every: &str, _: &str, after: f64) -> Result<f64> {
         Ok(after + fluxgate_formats::fsd::parse(every)?)
+    }
+
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
+        self.with(|outside| {
+            outside.log.push(format!("look up {group}"));
+            outside.groups.get(group).cloned().context("the directory does not answer")
+        })
     }
 
     fn usage(&self, _: Usage) -> Result<Value> {
@@ -351,6 +359,14 @@ impl World {
         let finished = self.run(name);
         self.service.finished(finished);
         self.settle();
+    }
+
+    /// A group has these users from now on; without, it cannot be looked up.
+    pub fn group(&mut self, name: &str, users: Option<&[u32]>) {
+        self.door.with(|outside| match users {
+            Some(users) => drop(outside.groups.insert(name.to_owned(), users.iter().copied().collect())),
+            None => drop(outside.groups.remove(name)),
+        });
     }
 
     /// The entries of the audit trail: what, policy and verdict.
