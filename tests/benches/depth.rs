@@ -142,6 +142,7 @@ fn maintenance(number: u32, start: f64, seconds: f64) -> Window {
         replace: false,
         members: Members::default(),
         flex: false,
+        overlap: false,
         running: OnRunning::Ignore,
         after: AfterWindow::Wait,
         repeat: None,

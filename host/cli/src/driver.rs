@@ -4,6 +4,7 @@
 //! while the service makes a pass; questions of feasibility, and work that the service starts, are done on threads beside both. Must never know what the
 //! service does with a message.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::sync::{Arc, Weak};
@@ -29,6 +30,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::calendar;
 use crate::clock::Clock;
+use crate::directory;
 use crate::files;
 use crate::logging::{self, Line, Lines};
 use crate::policy_source::PolicySource;
@@ -36,9 +38,9 @@ use crate::service_manager::ServiceManager;
 
 /// Messages taken in before the engine gets its turn, so that a flood cannot keep it from scheduling.
 const MESSAGES_PER_TURN_MAX: usize = 4096;
-/// Requests of guests taken in before the engine gets its turn, and the time after which no further one is: the messages of the
-/// instance's own services wait for no more than that.
+/// Requests of guests taken in before the engine gets its turn.
 const GUESTS_PER_TURN_MAX: usize = 16;
+/// Time after which no further request of a guest is taken in: the messages of the instance's own services wait no longer.
 const GUESTS_TIME_MAX: Duration = Duration::from_millis(1);
 /// Matchtag of the questions asked before the session begins.
 const EARLY_TAG: u32 = 1;
@@ -374,6 +376,10 @@ impl Host for Outside {
 
     fn next_occurrence(&self, every: &str, zone: &str, after: f64) -> Result<f64> {
         calendar::next(every, &calendar::zone(zone)?, after)
+    }
+
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
+        directory::members(group)
     }
 
     fn usage(&self, of: Usage) -> Result<Value> {

@@ -11,6 +11,7 @@ mod calendar;
 mod client;
 mod clock;
 mod cmd;
+mod directory;
 mod driver;
 mod embedded;
 mod fail;

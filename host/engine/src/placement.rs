@@ -1,4 +1,4 @@
-//! The placement and the window that a jobspec requests.
+//! The placement and the window that a jobspec requests, and the bank that windows may ask for.
 //!
 //! Must never know the engine.
 
@@ -8,7 +8,7 @@ use fluxgate_formats::Jobspec;
 use fluxgate_graph::Placement;
 use serde_json::Value;
 
-use crate::windows::check_window_name;
+use crate::windows::{Applicant, check_window_name};
 
 /// Most characters of a refused value that are quoted.
 const FOUND_MAX: usize = 60;
@@ -21,6 +21,38 @@ pub(crate) fn wanted_placement(jobspec: &Jobspec) -> Result<Option<Placement>, S
         let (accepted, found) = (Placement::NAMES, shown(value));
         format!("attributes.system.fluxgate.placement: expected {accepted}, found {found}")
     })
+}
+
+/// Longest name of a bank that is looked at, in bytes.
+const BANK_MAX: usize = 256;
+
+/// What a jobspec says by which windows admit it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wish {
+    /// The window that it names.
+    pub(crate) reservation: Option<Arc<str>>,
+    /// Its bank.
+    pub(crate) bank: Option<Arc<str>>,
+}
+
+impl Wish {
+    /// That of a jobspec.
+    pub(crate) fn of(jobspec: &Jobspec) -> Result<Wish, String> {
+        // It is the attribute of another program: what is no name there is no bank, and no fault.
+        let bank = jobspec.system_attr("bank").and_then(Value::as_str);
+        let bank = bank.filter(|bank| !bank.is_empty() && bank.len() <= BANK_MAX);
+        Ok(Wish { reservation: wanted_reservation(jobspec)?, bank: bank.map(Into::into) })
+    }
+
+    /// It says nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.reservation.is_none() && self.bank.is_none()
+    }
+
+    /// A job with it, of this user and queue.
+    pub(crate) fn applicant<'a>(&'a self, user: u32, queue: &'a str) -> Applicant<'a> {
+        Applicant { named: self.reservation.as_deref(), user, queue, bank: self.bank.as_deref() }
+    }
 }
 
 /// The window that a jobspec names in `attributes.system.fluxgate.reservation`.

@@ -34,9 +34,9 @@ use crate::forecast::{FORECAST_JOBS_MAX, LENGTH_MIN, first_in_order};
 use crate::habits::Habits;
 use crate::headroom::Headroom;
 use crate::order::Slot;
-use crate::placement::{wanted_placement, wanted_reservation};
+use crate::placement::{Wish, wanted_placement};
 use crate::reason::Reason;
-use crate::windows::{Applicant, NOWHERE, Windows};
+use crate::windows::{NOWHERE, Windows};
 
 pub use gaps::{GAPS_MAX, Gap, GapQuestion, Gaps, Limit, PROBES_MAX};
 pub use listing::{JobRow, NodeJob, NodeState};
@@ -53,8 +53,8 @@ pub(crate) struct Waiting {
     pub(crate) t_submit: f64,
     pub(crate) request: Arc<Request>,
     pub(crate) placement: Placement,
-    /// The window that its jobspec names.
-    pub(crate) reservation: Option<Arc<str>>,
+    /// What its jobspec says by which windows admit it.
+    pub(crate) wish: Wish,
     /// Requested seconds, infinite without limit.
     pub(crate) duration: f64,
     /// Expected seconds.
@@ -154,7 +154,7 @@ impl Core {
             t_submit: job.t_submit,
             request: Arc::clone(&job.request),
             placement: job.placement().unwrap_or_else(|| self.placement_of(job.queue)),
-            reservation: job.reservation().cloned(),
+            wish: job.wish(),
             duration: job.duration,
             length: self.habits.length(Some(job.userid), job.duration, 0.0).max(LENGTH_MIN),
             key: job.key_in(queue),
@@ -286,7 +286,7 @@ impl Questions {
         let request = self.resources.compile(jobspec).map_err(|e| impossible(&e))?;
         self.resources.satisfiable(&request).map_err(|e| impossible(&e))?;
         let own = wanted_placement(jobspec).map_err(|e| impossible(&e))?;
-        let reservation = wanted_reservation(jobspec).map_err(|e| impossible(&e))?;
+        let wish = Wish::of(jobspec).map_err(|e| impossible(&e))?;
         let name = jobspec.queue().unwrap_or("");
         if let Some(why) = never_within(&self.bounds, &self.resources, name, &request) {
             return Err(Impossible(why));
@@ -295,7 +295,7 @@ impl Questions {
             self.queue_of(name).ok_or_else(|| Impossible(format!("queue {name:?} is not known here")))?;
         let placement = own.unwrap_or(self.queues[queue as usize].placement);
         let request = self.resources.with_whole_nodes(&request, placement.whole_nodes());
-        let applicant = Applicant { named: reservation.as_deref(), user: userid, queue: name };
+        let applicant = wish.applicant(userid, name);
         let access = self.windows.access(applicant);
         if access == Some(Access::Only(NOWHERE))
             && let Some((_, why)) = self.windows.refusal(applicant)
@@ -313,7 +313,7 @@ impl Questions {
             t_submit: self.now,
             request,
             placement,
-            reservation,
+            wish,
             duration,
             length: self.habits.length(Some(userid), duration, 0.0).max(LENGTH_MIN),
             key: None,

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 use fluxgate_formats::Idset;
 use fluxgate_formats::constraint::Constraint;
-use fluxgate_graph::{Access, WindowId, WindowSpan};
+use fluxgate_graph::{Access, Sharing, WindowId, WindowSpan};
 use serde::{Deserialize, Serialize};
 
 /// Most characters of the name of a window.
 pub const WINDOW_NAME_MAX: usize = 64;
 /// Most bytes of its note.
 pub const WINDOW_NOTE_MAX: usize = 256;
-/// Most users, and most queues, that one window names.
+/// Most users, groups, queues and banks, each, that one window names; and most users of all its groups together.
 pub const MEMBERS_MAX: usize = 1024;
 
 /// The number of a window that is not in the calendar: nothing fits there.
@@ -69,21 +69,34 @@ pub struct Occurrence {
     pub begins: String,
 }
 
-/// Who may use a window. What is given must all agree.
+/// Who may use a window. People (users and those of groups), queues and banks must all agree, where they are given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Members {
-    /// These users; all, when empty.
+    /// These users; all, when empty and without groups.
     pub users: BTreeSet<u32>,
+    /// The users of these groups as well, as they were looked up last. The engine never looks up a group.
+    #[serde(default)]
+    pub groups: BTreeMap<String, BTreeSet<u32>>,
     /// Jobs of these queues; all, when empty.
     pub queues: BTreeSet<String>,
+    /// Jobs of these banks (`attributes.system.bank`); all, when empty.
+    #[serde(default)]
+    pub banks: BTreeSet<String>,
     /// Jobs of its users and queues may use it without naming it, and other nodes besides.
     pub magnetic: bool,
 }
 
 impl Members {
-    fn admit(&self, user: u32, queue: &str) -> bool {
-        (self.users.is_empty() || self.users.contains(&user))
-            && (self.queues.is_empty() || self.queues.contains(queue))
+    /// Are only some users admitted?
+    pub fn names_people(&self) -> bool {
+        !self.users.is_empty() || !self.groups.is_empty()
+    }
+
+    fn admit(&self, job: Applicant<'_>) -> bool {
+        let of_group = || self.groups.values().any(|users| users.contains(&job.user));
+        (!self.names_people() || self.users.contains(&job.user) || of_group())
+            && (self.queues.is_empty() || self.queues.contains(job.queue))
+            && (self.banks.is_empty() || job.bank.is_some_and(|bank| self.banks.contains(bank)))
     }
 }
 
@@ -134,6 +147,9 @@ pub struct Window {
     pub members: Members,
     /// Its members may use other nodes and times as well.
     pub flex: bool,
+    /// It may overlap other windows of members; members of both use the nodes that both have.
+    #[serde(default)]
+    pub overlap: bool,
     /// What happens to jobs in the way.
     pub running: OnRunning,
     /// What happens to members that wait at its end.
@@ -158,12 +174,21 @@ impl Window {
         self.occurrences.iter().map(span).collect()
     }
 
+    /// What it is to members of other windows.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match (self.kind, self.overlap) {
+            (WindowKind::Maintenance, _) => Sharing::Never,
+            (WindowKind::Dedicated, false) => Sharing::IfAsked,
+            (WindowKind::Dedicated, true) => Sharing::Asked,
+        }
+    }
+
     /// Does the access of this job depend on this window?
     pub(crate) fn concerns(&self, job: Applicant<'_>) -> bool {
         let named = job.named == Some(self.name.as_str());
         self.kind == WindowKind::Dedicated
             && (named || self.members.magnetic || !self.members.queues.is_empty())
-            && self.members.admit(job.user, job.queue)
+            && self.members.admit(job)
     }
 
     /// Is it on at this time?
@@ -235,6 +260,7 @@ pub(crate) struct Applicant<'a> {
     pub(crate) named: Option<&'a str>,
     pub(crate) user: u32,
     pub(crate) queue: &'a str,
+    pub(crate) bank: Option<&'a str>,
 }
 
 impl Windows {
@@ -324,7 +350,7 @@ impl Windows {
         };
         if let Some(name) = job.named {
             let held = self.get(name).filter(|held| held.window.kind == WindowKind::Dedicated);
-            return match held.filter(|held| held.window.members.admit(job.user, job.queue)) {
+            return match held.filter(|held| held.window.members.admit(job)) {
                 Some(held) if held.window.occurrences.is_empty() => match held.window.after {
                     AfterWindow::Free => None,
                     AfterWindow::Wait => Some(Access::Only(NOWHERE)),
@@ -335,7 +361,7 @@ impl Windows {
         }
         let open = |held: &&Held| {
             held.window.kind == WindowKind::Dedicated
-                && held.window.members.admit(job.user, job.queue)
+                && held.window.members.admit(job)
                 && !held.window.occurrences.is_empty()
         };
         let start = |held: &&Held| held.window.occurrences.first().map_or(f64::INFINITY, |first| first.start);
@@ -357,7 +383,8 @@ impl Windows {
     pub(crate) fn for_queue(&self, queue: &str) -> Option<&Window> {
         let all = self.by_name.values().map(|held| &*held.window);
         let open = all.filter(|window| window.takes_jobs_of(queue) && window.members.queues.contains(queue));
-        let open = open.filter(|window| !window.members.magnetic && window.members.users.is_empty());
+        let open = open.filter(|window| !window.members.magnetic && !window.members.names_people());
+        let open = open.filter(|window| window.members.banks.is_empty());
         let start = |window: &Window| window.occurrences.first().map_or(f64::INFINITY, |first| first.start);
         open.min_by(|a, b| start(a).total_cmp(&start(b)))
     }
@@ -369,7 +396,7 @@ impl Windows {
             window.occurrences.is_empty()
                 && window.after == AfterWindow::Wait
                 && !window.members.magnetic
-                && window.members.admit(job.user, job.queue)
+                && window.members.admit(job)
         })
     }
 
@@ -404,7 +431,7 @@ impl Windows {
             Some(held) if held.window.kind == WindowKind::Maintenance => {
                 format!("reservation {name} is for maintenance")
             }
-            Some(held) if !held.window.members.admit(job.user, job.queue) => {
+            Some(held) if !held.window.members.admit(job) => {
                 format!("reservation {name} does not admit it")
             }
             Some(held) if held.window.occurrences.is_empty() => format!("reservation {name} is over"),

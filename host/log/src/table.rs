@@ -197,6 +197,18 @@ table! {
     ReservationsUnwritten = 1407 ERROR,
     /// The KVS refused reservations: they are in force, and would be lost with this process.
     ReservationsNotKept = 1408 WARN,
+    /// Nothing starts because stored reservations are lost and `reservations.lost` is `hold`. Make them again, then `flux gate reservation accept-loss`.
+    HeldForReservations = 1409 ERROR,
+    /// The owner goes on without reservations that are lost.
+    LossAccepted = 1410 WARN,
+    /// The users of a group cannot be looked up; reservations keep those that were known.
+    GroupUnknown = 1411 WARN,
+    /// A group can be looked up again.
+    GroupKnown = 1412 INFO,
+    /// The groups of a reservation have too many users together; those that were known stay.
+    GroupsTooLarge = 1413 WARN,
+    /// The users of a reservation's groups have changed.
+    GroupsChanged = 1414 INFO,
 
     // Vertices of a site's graph.
     /// Status and properties of vertices are as the scheduler before this one had them.

@@ -4,13 +4,13 @@
 //! 16,384 nodes of 4 cores, 50,000 jobs run and 500,000 wait, all durations different. The broker and the job manager are
 //! stand-ins that answer at once; what they take to make their messages does not count.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_journal::{OpenError, Options, Writer};
 use fluxgate_policy::{Compiled, Limits, Loader};
@@ -128,6 +128,10 @@ impl Host for Door {
 
     fn next_occurrence(&self, _: &str, _: &str, after: f64) -> Result<f64> {
         Ok(after)
+    }
+
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
+        bail!("there is no group {group}")
     }
 
     fn usage(&self, _: Usage) -> Result<Value> {

@@ -2,6 +2,7 @@
 //!
 //! All that can differ between two runs comes through this trait. Must never know what the service does with it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
@@ -60,6 +61,12 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// The rule or the zone is not known.
     fn next_occurrence(&self, every: &str, zone: &str, after: f64) -> Result<f64>;
+
+    /// The users of a group of this name. May take long: it is asked for by work, never by the service itself.
+    ///
+    /// # Errors
+    /// There is no such group, or the directory of users does not answer.
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>>;
 
     /// What the process has used so far (RFC 5 `rusage`).
     ///

@@ -9,6 +9,7 @@ mod control;
 mod find;
 mod forecasting;
 mod graph_service;
+mod groups;
 mod journal;
 mod kept_value;
 mod kept_vertices;
@@ -135,6 +136,7 @@ pub struct Service {
     graph_service: GraphService,
     kept_vertices: KeptVertices,
     kept_windows: KeptWindows,
+    groups: groups::Groups,
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
@@ -250,6 +252,7 @@ impl Service {
             graph_service: GraphService::default(),
             kept_vertices: KeptVertices::default(),
             kept_windows: KeptWindows::default(),
+            groups: groups::Groups::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             question_budget: QuestionBudget::default(),

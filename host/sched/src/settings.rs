@@ -12,6 +12,7 @@ mod flux;
 mod guard;
 mod keys;
 mod queue;
+mod reservations;
 mod value;
 
 #[cfg(test)]
@@ -37,6 +38,7 @@ use keys::key;
 pub use keys::{KEYS, Key};
 use queue::Queue;
 pub use queue::QueuePolicy;
+pub use reservations::{Lost, Makers, Reservations};
 use value::Given;
 pub(crate) use value::shortened;
 
@@ -178,6 +180,8 @@ pub struct Settings {
     pub annotation_bytes_per_job_max: u64,
     /// As [`EngineConfig::annotation_bytes_per_pass_max`].
     pub annotation_bytes_per_pass_max: u64,
+    /// What holds of reservations of administrators.
+    pub reservations: Reservations,
     /// What holds policies in check.
     pub guard: Guard,
     /// Folder in which policies keep what they have learned; none is only in memory.
@@ -221,6 +225,7 @@ impl Default for Settings {
             queues_max: engine.queues_max as u64,
             annotation_bytes_per_job_max: engine.annotation_bytes_per_job_max,
             annotation_bytes_per_pass_max: engine.annotation_bytes_per_pass_max,
+            reservations: Reservations::default(),
             guard: Guard::default(),
             policy_state: None,
             journal: None,
@@ -315,6 +320,10 @@ impl Settings {
             self.sources.insert("queues", Source::Argument);
             return self.queue_argument(rest, text);
         }
+        if let Some(key) = name.strip_prefix("reservations.") {
+            self.sources.insert("reservations", Source::Argument);
+            return self.reservations.set(key, Given::Text(text));
+        }
         if let Some(limit) = name.strip_prefix("limits.") {
             self.sources.insert("limits", Source::Argument);
             return self.guard.limit(limit, Given::Text(text));
@@ -328,6 +337,9 @@ impl Settings {
             ("queues", _) => bail!(
                 "expected queues.QUEUE.placement=NAME for the placement of a queue, queues.QUEUE.policy=NAME for its policy"
             ),
+            ("reservations", _) => {
+                bail!("expected reservations.KEY=VALUE, with KEY one of create, margin, lost, banks")
+            }
             ("limits", _) => bail!("expected limits.LIMIT=NUMBER for a bound of components"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
             _ => self.set(name, Given::Text(text), Source::Argument),
@@ -384,6 +396,10 @@ impl Settings {
             "queues" => {
                 let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
                 self.queue_table(table)?;
+            }
+            "reservations" => {
+                let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
+                self.reservations.set_table(table)?;
             }
             "annotate" => self.annotate = given.flag(key)?,
             "estimates" => self.estimates = given.seconds(key, PERIOD_MAX)?,
@@ -503,6 +519,7 @@ impl Settings {
             "placement" => json!(self.placement.name()),
             "record-format" => json!(self.record_format.name()),
             "queues" => self.queues_value(),
+            "reservations" => self.reservations.value(),
             "annotate" => json!(self.annotate),
             "estimates" => json!(self.estimates),
             "log-level" => json!(self.log_level.name()),
@@ -547,6 +564,7 @@ fn argument_names() -> String {
             "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY, queues.QUEUE.ceiling, queues.QUEUE.floor"
         }
         "limits" => "limits.LIMIT",
+        "reservations" => "reservations.KEY",
         name => name,
     };
     KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")

@@ -4,6 +4,7 @@
 //! is where it was, so that nothing begins twice and no record is older than the one before it. Must never know what is done with
 //! the time.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,6 +110,10 @@ impl Host for Steady {
 
     fn next_occurrence(&self, every: &str, zone: &str, after: f64) -> Result<f64> {
         self.inner.next_occurrence(every, zone, after)
+    }
+
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
+        self.inner.group_members(group)
     }
 
     fn usage(&self, of: Usage) -> Result<Value> {

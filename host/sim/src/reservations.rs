@@ -7,7 +7,7 @@
 //! - `duration`: seconds, or a duration (RFC 23);
 //! - `ranks`: an idset (RFC 22), or `nodes`: a number of them, chosen when the workload begins;
 //! - optional `every`: a duration after which it comes again, and `times`: how often it is there in all;
-//! - optional `users`, `queues`, `magnetic`, `margin` and `overrun`, as the reservations of a scheduler.
+//! - optional `users`, `queues`, `magnetic`, `overlap`, `margin` and `overrun`, as the reservations of a scheduler.
 //!
 //! All reservations are made when the workload begins. This module knows neither jobs nor policies.
 
@@ -88,6 +88,8 @@ struct Row {
     queues: BTreeSet<String>,
     #[serde(default)]
     magnetic: bool,
+    #[serde(default)]
+    overlap: bool,
     margin: Option<Seconds>,
     overrun: Option<Seconds>,
 }
@@ -208,8 +210,10 @@ impl Row {
                 users: self.users.clone(),
                 queues: self.queues.clone(),
                 magnetic: self.magnetic,
+                ..Members::default()
             },
             flex: false,
+            overlap: self.overlap,
             running: OnRunning::Ignore,
             after: AfterWindow::Wait,
             repeat: None,

@@ -2,6 +2,7 @@
 //!
 //! Must never know what the service does with any of it.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -131,6 +132,10 @@ impl Host for Outside {
 
     fn next_occurrence(&self, every: &str, _: &str, after: f64) -> Result<f64> {
         Ok(after + fluxgate_formats::fsd::parse(every)?)
+    }
+
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
+        bail!("there is no group {group}")
     }
 
     fn usage(&self, _: Usage) -> Result<Value> {

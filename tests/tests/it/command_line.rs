@@ -57,6 +57,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("reservation show", Says("reservation show a")),
     ("reservation end", Says("reservation end a")),
     ("reservation cancel", Says("reservation cancel a")),
+    ("reservation accept-loss", Says("reservation accept-loss")),
     ("policy list", Says("policy list")),
     ("policy show", Says("policy show easy")),
     ("policy load", Says("policy load {fcfs}")),

@@ -239,6 +239,12 @@ fn findings(answers: &BTreeMap<&str, Value>, now: f64, version: &str) -> Vec<Fin
             format!("{} has fewer nodes than it is to have", plain(&one["name"])),
         );
     }
+    if let Some(why) = of("reservations")["lost"].as_str() {
+        let held = of("reservations")["held"] == true;
+        let level = if held { Level::Bad } else { Level::Warn };
+        let so = if held { "nothing starts" } else { "jobs start without them" };
+        tell(level, "reservations", format!("those of before could not be read, {so}: {why}"));
+    }
     // FEAT-101: the job manager shows only the best jobs, and members may not be among them.
     let depth = &of("settings")["settings"]["queue-depth"]["value"];
     let members = reservations.iter().any(|one| one["kind"] == "dedicated");
@@ -339,6 +345,10 @@ mod tests {
             assert_eq!(levels(&answers), [(level, check)], "{name}{at}");
         }
         let mut answers = well();
+        for (held, level) in [(true, Level::Bad), (false, Level::Warn)] {
+            answers.insert("reservations", json!({"reservations": [], "lost": "no answer", "held": held}));
+            assert_eq!(levels(&answers), [(level, "reservations")]);
+        }
         answers.insert("reservations", json!({"reservations": [{"name": "m", "state": "degraded"}]}));
         assert_eq!(levels(&answers), [(Level::Warn, "reservations")]);
     }

@@ -2,11 +2,13 @@
 //!
 //! Times, users and rules are read here, so that the scheduler gets instants and numbers. Must never decide anything.
 
+mod told;
+
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
-use fluxgate_formats::{JobId, fsd};
+use fluxgate_formats::fsd;
 use serde_json::{Value, json};
 
 use super::job_args;
@@ -15,6 +17,7 @@ use crate::calendar;
 use crate::client::Client;
 use crate::fail::usage;
 use crate::render;
+use told::{accepted, loss, pairs, said, table};
 
 /// Keep nodes for maintenance, or for some users or queues, from one time to another.
 #[derive(Debug, Subcommand)]
@@ -29,6 +32,8 @@ pub(crate) enum ReservationCmd {
     End(Named),
     /// Forget a reservation, whatever its state.
     Cancel(Named),
+    /// Go on without reservations of before that could not be read; with `reservations.lost = "hold"` nothing starts before.
+    AcceptLoss(AcceptLoss),
     /// List reservations by start.
     List(List),
     /// Show one reservation.
@@ -101,6 +106,12 @@ pub(crate) struct Create {
     /// Members: these users, by name or number.
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
     users: Vec<String>,
+    /// Members: the users of these groups as well; they are looked up now and every ten minutes.
+    #[arg(long, value_name = "GROUPS", value_delimiter = ',')]
+    groups: Vec<String>,
+    /// Members: jobs of these banks; with users, groups or queues, of these. Needs reservations.banks.
+    #[arg(long, value_name = "BANKS", value_delimiter = ',')]
+    banks: Vec<String>,
     /// Members: jobs of these queues; with users, of these users.
     #[arg(long, value_name = "QUEUES", value_delimiter = ',')]
     queues: Vec<String>,
@@ -110,6 +121,9 @@ pub(crate) struct Create {
     /// Members may use other nodes and times as well; others are kept out all the same.
     #[arg(long)]
     flex: bool,
+    /// It may have nodes of other reservations of members; members of both use these.
+    #[arg(long, conflicts_with = "maintenance")]
+    overlap: bool,
     /// Running jobs that are expected to end after its start [default: refuse; for maintenance ignore].
     #[arg(long, value_enum)]
     running: Option<Running>,
@@ -171,6 +185,12 @@ pub(crate) struct Alter {
     /// Users who join or leave: +carol,-bob.
     #[arg(long, value_name = "+USER,-USER", value_delimiter = ',', allow_hyphen_values = true)]
     users: Vec<String>,
+    /// Groups that join or leave.
+    #[arg(long, value_name = "+GROUP,-GROUP", value_delimiter = ',', allow_hyphen_values = true)]
+    groups: Vec<String>,
+    /// Banks that join or leave.
+    #[arg(long, value_name = "+BANK,-BANK", value_delimiter = ',', allow_hyphen_values = true)]
+    banks: Vec<String>,
     /// Queues that join or leave.
     #[arg(long, value_name = "+QUEUE,-QUEUE", value_delimiter = ',', allow_hyphen_values = true)]
     queues: Vec<String>,
@@ -200,6 +220,15 @@ pub(crate) struct Named {
     target: Target,
     /// Its name.
     name: String,
+    #[command(flatten)]
+    how: How,
+}
+
+/// `fluxgate reservation accept-loss`.
+#[derive(Debug, Args)]
+pub(crate) struct AcceptLoss {
+    #[command(flatten)]
+    target: Target,
     #[command(flatten)]
     how: How,
 }
@@ -284,9 +313,12 @@ impl Create {
             "constraint": constraint.map(|constraint| constraint.to_value()),
             "replace": self.replace,
             "users": users,
+            "groups": self.groups,
             "queues": self.queues,
+            "banks": self.banks,
             "magnetic": self.magnetic,
             "flex": self.flex,
+            "overlap": self.overlap,
             "running": self.running.map(word),
             "after": self.after.map(word),
             "margin": optional("margin", self.margin.as_ref())?,
@@ -309,6 +341,8 @@ impl Alter {
         let numbers =
             |list: Vec<String>| list.iter().map(|text| user(text)).collect::<Result<BTreeSet<u32>>>();
         let (queues_add, queues_remove) = changes("queues", &self.queues)?;
+        let (groups_add, groups_remove) = changes("groups", &self.groups)?;
+        let (banks_add, banks_remove) = changes("banks", &self.banks)?;
         Ok(json!({
             "name": self.name,
             "start": time(&self.start, start)?,
@@ -317,6 +351,10 @@ impl Alter {
             "nodes": self.nodes,
             "users_add": numbers(users_add)?,
             "users_remove": numbers(users_remove)?,
+            "groups_add": groups_add,
+            "groups_remove": groups_remove,
+            "banks_add": banks_add,
+            "banks_remove": banks_remove,
             "queues_add": queues_add,
             "queues_remove": queues_remove,
             "running": self.running.map(word),
@@ -344,11 +382,23 @@ pub(crate) fn run(command: &ReservationCmd) -> Result<()> {
         ReservationCmd::Skip(args) => named("skip", args),
         ReservationCmd::End(args) => named("end", args),
         ReservationCmd::Cancel(args) => named("cancel", args),
+        ReservationCmd::AcceptLoss(args) => {
+            let client = Client::connect(&args.target)?;
+            let request = json!({"dry_run": args.how.dry_run});
+            let answer = client.sched("sched-fluxgate.reservation-accept-loss", request)?;
+            if args.how.json {
+                return render::json(&answer);
+            }
+            render::line(accepted(&answer))
+        }
         ReservationCmd::List(args) => {
             let answer =
                 Client::connect(&args.target)?.sched("sched-fluxgate.reservation-list", json!({}))?;
             if args.json {
                 return render::json(&answer);
+            }
+            if let Some(why) = loss(&answer) {
+                render::line(why)?;
             }
             render::show(&table(answer["reservations"].as_array().map_or(&[][..], |rows| rows)))
         }
@@ -386,155 +436,6 @@ fn changed(client: &Client, what: &str, request: &Value, how: &How) -> Result<()
         ));
     }
     Ok(())
-}
-
-/// What was done, or would be, in words.
-fn said(what: &str, answer: &Value) -> String {
-    let row = &answer["reservation"];
-    let name = render::plain(&row["name"]);
-    let would = if answer["dry_run"] == true { "would " } else { "" };
-    let verb = match (what, would) {
-        ("create", "") => "keeps",
-        ("create", _) => "keep",
-        ("alter", "") => "now keeps",
-        ("alter", _) => "keep",
-        ("cancel", "") => return format!("reservation {name} is forgotten"),
-        ("cancel", _) => return format!("reservation {name} would be forgotten"),
-        (_, "") => "next keeps",
-        _ => "next keep",
-    };
-    if row["start"].is_null() {
-        return format!("reservation {name} {}", if would.is_empty() { "is over" } else { "would be over" });
-    }
-    let mut text = format!(
-        "reservation {name} {would}{verb} {} nodes, {}, from {} to {}",
-        row["nodes"],
-        render::plain(&row["nodelist"]),
-        time(&row["start"]),
-        time(&row["end"])
-    );
-    let late = answer["in_the_way"].as_array().map_or(&[][..], |jobs| jobs);
-    if !late.is_empty() {
-        let name = |job: &Value| job["id"].as_u64().map(|id| JobId(id).to_string());
-        let first: Vec<String> = late.iter().take(8).filter_map(name).collect();
-        let more = if late.len() > first.len() { ", ..." } else { "" };
-        let fate = match row["running"].as_str() {
-            Some("shorten") => "their limits end at its start",
-            Some("end") => "they are ended at its start",
-            _ => "they go on",
-        };
-        text += &format!(
-            "; {} running jobs end after its start ({}{more}): {fate}",
-            late.len(),
-            first.join(", ")
-        );
-    }
-    text
-}
-
-fn time(value: &Value) -> String {
-    value.as_f64().map_or_else(|| "-".to_owned(), render::time)
-}
-
-/// Who may use it.
-fn who(row: &Value) -> String {
-    let of = &row["who"];
-    if row["kind"] == "maintenance" {
-        return "-".to_owned();
-    }
-    let users = of["users"].as_array().into_iter().flatten().filter_map(Value::as_u64);
-    let name = |uid: u64| {
-        let uid = u32::try_from(uid).ok().map(nix::unistd::Uid::from_raw);
-        let known = uid.and_then(|uid| nix::unistd::User::from_uid(uid).ok().flatten());
-        known.map(|user| user.name)
-    };
-    let mut all: Vec<String> = users.map(|uid| name(uid).unwrap_or_else(|| uid.to_string())).collect();
-    if of["users"].is_null() {
-        all.push("users".to_owned());
-    }
-    all.extend(
-        of["queues"].as_array().into_iter().flatten().map(|queue| format!("queue {}", render::plain(queue))),
-    );
-    all.join(",")
-}
-
-fn table(rows: &[Value]) -> comfy_table::Table {
-    let mut table = render::table(&[
-        "NAME",
-        "KIND",
-        "STATE",
-        "START",
-        "DURATION>",
-        "NNODES>",
-        "NODELIST",
-        "FOR",
-        "RUNNING",
-    ]);
-    for row in rows {
-        let long =
-            row["end"].as_f64().zip(row["start"].as_f64()).map(|(end, start)| fsd::format(end - start));
-        let later = match row["running_later"].as_u64() {
-            Some(jobs) if jobs > 0 => format!("{jobs} end later"),
-            _ => "-".to_owned(),
-        };
-        table.add_row([
-            render::plain(&row["name"]),
-            render::plain(&row["kind"]),
-            render::plain(&row["state"]),
-            time(&row["start"]),
-            long.unwrap_or_else(|| "-".to_owned()),
-            row["nodes"].to_string(),
-            render::plain(&row["nodelist"]),
-            who(row),
-            later,
-        ]);
-    }
-    table
-}
-
-fn pairs(row: &Value) -> comfy_table::Table {
-    let mut table = render::pairs();
-    let plain = |key: &str| render::plain(&row[key]);
-    let seconds = |key: &str| fsd::format(row[key].as_f64().unwrap_or(0.0));
-    let times = row["occurrences"].as_array().into_iter().flatten();
-    let times: Vec<String> = times.map(|span| format!("{} to {}", time(&span[0]), time(&span[1]))).collect();
-    let repeat = match row["repeat"]["every"].as_str() {
-        Some(every) => format!("{every}, {}", render::plain(&row["repeat"]["zone"])),
-        None => "-".to_owned(),
-    };
-    let constraint = &row["places"]["constraint"];
-    let chosen = match row["places"]["nodes"].as_u64() {
-        Some(nodes) if constraint.as_object().is_some_and(|of| !of.is_empty()) => {
-            format!("{nodes} that meet {constraint}")
-        }
-        Some(nodes) => format!("{nodes}, any"),
-        None => "-".to_owned(),
-    };
-    for (what, value) in [
-        ("name", plain("name")),
-        ("kind", plain("kind")),
-        ("state", plain("state")),
-        ("times", times.join("\n")),
-        ("repeat", repeat),
-        ("nodes", format!("{}: {}", row["nodes"], plain("nodelist"))),
-        ("chosen", chosen),
-        ("for", who(row)),
-        ("magnetic", plain_bool(&row["who"]["magnetic"])),
-        ("flex", plain_bool(&row["flex"])),
-        ("running jobs", plain("running")),
-        ("members at its end", plain("after")),
-        ("margin", seconds("margin")),
-        ("overrun", seconds("overrun")),
-        ("note", plain("note")),
-        ("made", format!("by user {} at {}", row["created"]["userid"], time(&row["created"]["time"]))),
-    ] {
-        table.add_row([what.to_owned(), value]);
-    }
-    table
-}
-
-fn plain_bool(value: &Value) -> String {
-    if value == true { "yes".to_owned() } else { "no".to_owned() }
 }
 
 #[cfg(test)]

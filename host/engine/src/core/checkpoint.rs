@@ -19,10 +19,10 @@ use super::scope::{PolicyScope, Role};
 use super::waiting::{PendingState, PendingStates};
 use crate::columns::JobEvent;
 use crate::config::Config;
-use crate::placement::{wanted_placement, wanted_reservation};
+use crate::placement::{Wish, wanted_placement};
 use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
-use crate::windows::{Applicant, Window};
+use crate::windows::Window;
 
 /// The checkpoint; see the module. [`Engine::checkpoint`](crate::Engine::checkpoint) makes it,
 /// [`Engine::resume`](crate::Engine::resume) goes on from it.
@@ -354,11 +354,10 @@ impl Core {
         let whole = placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
         let request = self.resources.with_whole_nodes(&request, whole);
         let duration = infinite(spec.duration());
-        let reservation = wanted_reservation(&spec)?;
+        let wish = Wish::of(&spec)?;
         let attributes = self.attributes_of(&spec);
         let name = &self.queues[job.queue as usize].name;
-        let applicant = Applicant { named: reservation.as_deref(), user: job.userid, queue: name };
-        let access = self.windows.access(applicant);
+        let access = self.windows.access(wish.applicant(job.userid, name));
         let request = self.resources.with_access(&request, access);
         let queue = &mut self.queues[job.queue as usize];
         let key = ClassKey::of(&request, duration);
@@ -381,7 +380,7 @@ impl Core {
             queue: job.queue,
             request,
             placement,
-            reservation,
+            wish,
             attributes,
         };
         let mut waiting = new.wait_in(class);

@@ -12,7 +12,9 @@ use super::annotations::Annotations;
 use super::queue::Queue;
 use super::scope::QueueId;
 use crate::order::{ClassId, OrderKey, Size};
+use crate::placement::Wish;
 use crate::reason::Reason;
+use crate::windows::Applicant;
 
 /// A waiting job.
 #[derive(Debug, Clone)]
@@ -72,8 +74,7 @@ impl Place {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Named {
     placement: Option<Placement>,
-    /// A window.
-    reservation: Option<Arc<str>>,
+    wish: Wish,
     /// Attributes, if they are kept and any is known.
     attributes: Option<Arc<JobAttributes>>,
 }
@@ -89,7 +90,7 @@ pub(crate) struct NewJob {
     pub(crate) queue: QueueId,
     pub(crate) request: Arc<Request>,
     pub(crate) placement: Option<Placement>,
-    pub(crate) reservation: Option<Arc<str>>,
+    pub(crate) wish: Wish,
     pub(crate) attributes: Option<Arc<JobAttributes>>,
 }
 
@@ -105,7 +106,7 @@ impl NewJob {
             queue: self.queue,
             class,
             request: self.request,
-            named: Named::of(self.placement, self.reservation, self.attributes),
+            named: Named::of(self.placement, self.wish, self.attributes),
             places: [Place::NONE; 2],
             offered: 0,
             decided: 0,
@@ -119,11 +120,11 @@ impl NewJob {
 impl Named {
     fn of(
         placement: Option<Placement>,
-        reservation: Option<Arc<str>>,
+        wish: Wish,
         attributes: Option<Arc<JobAttributes>>,
     ) -> Option<Box<Named>> {
-        let any = placement.is_some() || reservation.is_some() || attributes.is_some();
-        any.then(|| Box::new(Named { placement, reservation, attributes }))
+        let any = placement.is_some() || !wish.is_empty() || attributes.is_some();
+        any.then(|| Box::new(Named { placement, wish, attributes }))
     }
 }
 
@@ -143,9 +144,17 @@ impl Job {
         self.named.as_ref()?.placement
     }
 
-    /// The window that its jobspec names.
-    pub(crate) fn reservation(&self) -> Option<&Arc<str>> {
-        self.named.as_ref()?.reservation.as_ref()
+    /// What its jobspec says by which windows admit it.
+    pub(crate) fn wish(&self) -> Wish {
+        self.named.as_ref().map(|named| named.wish.clone()).unwrap_or_default()
+    }
+
+    /// The job as windows see it, in a queue of this name.
+    pub(crate) fn applicant<'a>(&'a self, queue: &'a str) -> Applicant<'a> {
+        match &self.named {
+            Some(named) => named.wish.applicant(self.userid, queue),
+            None => Applicant { named: None, user: self.userid, queue, bank: None },
+        }
     }
 
     /// Its key in the order that is independent of policies.
@@ -184,7 +193,7 @@ impl Job {
             queue: self.queue,
             request: Arc::clone(&self.request),
             placement: self.placement(),
-            reservation: self.reservation().cloned(),
+            wish: self.wish(),
             attributes: self.attributes().cloned(),
         }
     }

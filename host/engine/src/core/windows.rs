@@ -19,7 +19,7 @@ impl Core {
     fn applicant(&self, slot: Slot) -> Option<Applicant<'_>> {
         let job = self.job(slot)?;
         let queue = self.queues.get(job.queue as usize).map_or("", |queue| queue.name.as_str());
-        Some(Applicant { named: job.reservation().map(|name| &**name), user: job.userid, queue })
+        Some(job.applicant(queue))
     }
 
     /// How a waiting job may use windows.
@@ -32,7 +32,7 @@ impl Core {
         window.occurrences.retain(|times| times.end > now);
         let from = window.occurrences.first().map(|times| times.start - window.margin);
         let due = window.running == OnRunning::End && from.is_some_and(|from| from <= now);
-        let (spans, ranks) = (window.spans(), window.ranks.clone());
+        let (spans, ranks, sharing) = (window.spans(), window.ranks.clone(), window.sharing());
         let known = self.windows.get(&window.name).map(|held| held.id);
         if known.is_none() && self.windows.len() >= fluxgate_graph::WINDOWS_MAX {
             return Err(WindowError::TooMany);
@@ -42,7 +42,7 @@ impl Core {
         if spans.is_empty() {
             self.resources.remove_window(id);
         } else {
-            self.resources.put_window(id, &ranks, spans)?;
+            self.resources.put_window(id, &ranks, spans, sharing)?;
         }
         let name = window.name.clone();
         let before = self.windows.put(window, id);
@@ -57,7 +57,7 @@ impl Core {
     /// Keeps a window of a checkpoint under its number.
     pub(super) fn restore_window(&mut self, id: WindowId, window: &Window) -> Result<(), WindowError> {
         if !window.occurrences.is_empty() {
-            self.resources.put_window(id, &window.ranks, window.spans())?;
+            self.resources.put_window(id, &window.ranks, window.spans(), window.sharing())?;
         }
         self.windows.put(window.clone(), id);
         Ok(())
@@ -131,7 +131,7 @@ impl Core {
                 self.resources.remove_window(id);
             } else {
                 // It was in the calendar with more occurrences.
-                let _ = self.resources.put_window(id, &left.ranks, left.spans());
+                let _ = self.resources.put_window(id, &left.ranks, left.spans(), left.sharing());
             }
             let before = self.windows.put(left, id);
             changed.push((window.name.clone(), before));
@@ -155,15 +155,22 @@ impl Core {
             self.running.get(&id).filter(|running| !self.windows.is_empty() && end > running.end)?;
         let ranks = self.resources.ranks_held(id);
         let before = self.resources.windows_met(now, running.end);
+        // Who began inside of a window on its nodes uses it.
+        let inside = |of: &&Window| {
+            let spans = of.spans();
+            ranks.is_subset(&of.ranks)
+                && spans.iter().any(|span| span.start <= running.start && end <= span.until)
+        };
+        let own: Vec<&Window> = self.windows.iter().map(|held| &*held.window).filter(inside).collect();
         for (window, span) in self.resources.windows_met(now, end) {
             // Who began inside uses it.
             let member = span.start <= running.start && end <= span.until;
             if member || before.contains(&(window, span)) {
                 continue;
             }
-            if let Some(of) =
-                self.windows.by_id(window).filter(|of| !of.ranks.intersection(&ranks).is_empty())
-            {
+            let shared = |of: &Window| own.iter().any(|own| own.sharing().with(of.sharing()));
+            let met = self.windows.by_id(window);
+            if let Some(of) = met.filter(|of| !of.ranks.intersection(&ranks).is_empty() && !shared(of)) {
                 let met = of.occurrences.iter().find(|times| times.start == span.start);
                 let begins = met.map_or("", |met| met.begins.as_str());
                 return Some(format!("its nodes are reserved from {begins} for {}", of.title()));
@@ -172,16 +179,22 @@ impl Core {
         None
     }
 
-    /// Nodes for a window: those of `kept` that are up first, then those that are expected to be free first. Fewer than
-    /// wanted when there are too few.
+    /// Nodes for a window: those of `kept` that are up first, then those that no other window shares with it, then those that are
+    /// expected to be free first. Fewer than wanted when there are too few.
     pub(crate) fn choose_ranks(&self, window: &Window, wanted: &Wanted, kept: &Idset) -> Idset {
         let own = self.windows.get(&window.name).map_or(NOWHERE, |held| held.id);
         let mut able = self.resources.ranks_meeting(&wanted.constraint).intersection(&self.resources.up());
+        let mut taken = Idset::new();
         for times in &window.occurrences {
             for (id, _) in self.resources.windows_met(times.start - window.margin, times.end + window.overrun)
             {
-                if id != own {
-                    able = able.difference(&self.resources.window_ranks(id));
+                if id == own {
+                    continue;
+                }
+                let ranks = self.resources.window_ranks(id);
+                match self.windows.by_id(id).is_some_and(|other| other.sharing().with(window.sharing())) {
+                    true => taken.extend(ranks.iter()),
+                    false => able = able.difference(&ranks),
                 }
             }
         }
@@ -191,7 +204,7 @@ impl Core {
             |rank: u32| busy.get(&rank).copied().filter(|until| *until > from).unwrap_or(f64::NEG_INFINITY);
         let mut order: Vec<u32> = able.iter().collect();
         order.sort_by(|a, b| {
-            let key = |rank: u32| (!kept.contains(rank), late(rank));
+            let key = |rank: u32| ((!kept.contains(rank), taken.contains(rank)), late(rank));
             let ((a_new, a_late), (b_new, b_late)) = (key(*a), key(*b));
             a_new.cmp(&b_new).then(a_late.total_cmp(&b_late)).then(a.cmp(b))
         });

@@ -12,8 +12,7 @@ use super::Engine;
 use crate::columns::JobEventKind;
 use crate::core::job::NewJob;
 use crate::event::Action;
-use crate::placement::{wanted_placement, wanted_reservation};
-use crate::windows::Applicant;
+use crate::placement::{Wish, wanted_placement};
 
 /// Note of the denial of a request by a job that holds resources.
 pub(super) const HOLDS: &str = "the job already holds resources";
@@ -44,7 +43,7 @@ impl Engine {
             core.resources.compile_shared(jobspec).map_err(|e| e.to_string()).and_then(|request| {
                 core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
                 let placement = wanted_placement(jobspec)?;
-                let reservation = wanted_reservation(jobspec)?;
+                let wish = Wish::of(jobspec)?;
                 let queue = jobspec.queue().unwrap_or("");
                 let queue = core
                     .queue_id(queue)
@@ -52,9 +51,9 @@ impl Engine {
                 if let Some(why) = core.never_within(queue, &request) {
                     return Err(why);
                 }
-                Ok((request, queue, placement, reservation))
+                Ok((request, queue, placement, wish))
             });
-        let (request, queue, placement, reservation) = match accepted {
+        let (request, queue, placement, wish) = match accepted {
             Ok(accepted) => accepted,
             Err(note) => {
                 core.stats.denied += 1;
@@ -67,8 +66,7 @@ impl Engine {
         let whole = placement.unwrap_or(core.placement_of(queue)).whole_nodes();
         let request = core.resources.with_whole_nodes(&request, whole);
         let name = &core.queues[queue as usize].name;
-        let applicant = Applicant { named: reservation.as_deref(), user: userid, queue: name };
-        let access = core.windows.access(applicant);
+        let access = core.windows.access(wish.applicant(userid, name));
         let request = core.resources.with_access(&request, access);
         core.insert(NewJob {
             id,
@@ -79,7 +77,7 @@ impl Engine {
             queue,
             request,
             placement,
-            reservation,
+            wish,
             attributes: core.attributes_of(jobspec),
         });
         self.policies.ask_key(&self.core, id, queue);

@@ -2,6 +2,8 @@
 //!
 //! Must never know who asks.
 
+use std::collections::BTreeSet;
+
 use fluxgate_formats::{Idset, JobId};
 use fluxgate_graph::{OCCURRENCES_MAX, WINDOWS_MAX};
 
@@ -59,19 +61,30 @@ impl Engine {
             return wrong(format!("{WINDOWS_MAX} reservations are there already, and no more are accepted"));
         }
         let members = &window.members;
-        if members.users.len() > MEMBERS_MAX || members.queues.len() > MEMBERS_MAX {
+        let of_groups: BTreeSet<u32> = members.groups.values().flatten().copied().collect();
+        let counts = [
+            members.users.len(),
+            members.queues.len(),
+            members.banks.len(),
+            members.groups.len(),
+            of_groups.len(),
+        ];
+        if counts.iter().any(|count| *count > MEMBERS_MAX) {
             return wrong(format!("{name}: more than {MEMBERS_MAX} members"));
         }
         if window.note.len() > WINDOW_NOTE_MAX {
             return wrong(format!("{name}: a note has {WINDOW_NOTE_MAX} bytes at most"));
         }
-        let named = !members.users.is_empty() || !members.queues.is_empty();
+        let named = members.names_people() || !members.queues.is_empty() || !members.banks.is_empty();
         match window.kind {
             WindowKind::Maintenance if named || members.magnetic || window.flex => {
                 return wrong(format!("{name}: maintenance has no members"));
             }
+            WindowKind::Maintenance if window.overlap => {
+                return wrong(format!("{name}: maintenance overlaps anything without being asked to"));
+            }
             WindowKind::Dedicated if !named => {
-                return wrong(format!("{name}: it needs users or queues who may use it"));
+                return wrong(format!("{name}: it needs users, groups, queues or banks who may use it"));
             }
             _ => {}
         }
@@ -127,14 +140,15 @@ impl Engine {
         Ok(WindowPlan { window, in_the_way })
     }
 
-    /// Maintenance may overlap anything; other windows no window of members.
+    /// Maintenance may overlap anything; other windows a window of members where one of both asks for it.
     fn check_overlap(&self, window: &Window) -> Result<(), WindowRefused> {
         if window.kind == WindowKind::Maintenance {
             return Ok(());
         }
         let core = &*self.core;
         for other in core.windows.iter().map(|held| &held.window) {
-            if other.name == window.name || other.kind == WindowKind::Maintenance {
+            let shared = window.sharing().with(other.sharing());
+            if other.name == window.name || other.kind == WindowKind::Maintenance || shared {
                 continue;
             }
             let common = other.ranks.intersection(&window.ranks);

@@ -13,7 +13,7 @@ use fluxgate_graph::{Access, NoFit, NodeTest, Resources, WindowId};
 use super::{IMAGINED, Questions, Waiting};
 use crate::explain::about;
 use crate::reason::{InTheWay, Reason};
-use crate::windows::{Applicant, NOWHERE};
+use crate::windows::NOWHERE;
 
 /// Most reservations that are named as being in the way.
 pub const PROMISES_MAX: usize = 64;
@@ -175,7 +175,7 @@ impl Questions {
             return None;
         }
         let queue = &self.queue_state(job.queue)?.name;
-        self.windows.refusal(Applicant { named: job.reservation.as_deref(), user: job.userid, queue })
+        self.windows.refusal(job.wish.applicant(job.userid, queue))
     }
 
     fn window_reason(&self, job: &Waiting, id: WindowId, latest: f64) -> Option<Reason> {

@@ -7,7 +7,7 @@ use super::*;
 /// The rule of [`Windows::access`], over a plain list.
 fn plain(all: &BTreeMap<String, Held>, job: Applicant<'_>) -> Option<Access> {
     let dedicated = |held: &&Held| held.window.kind == WindowKind::Dedicated;
-    let admits = |held: &&Held| held.window.members.admit(job.user, job.queue);
+    let admits = |held: &&Held| held.window.members.admit(job);
     let over = |held: &&Held| held.window.occurrences.is_empty();
     let bound = |held: &Held| if held.window.flex { Access::Free(held.id) } else { Access::Only(held.id) };
     if let Some(name) = job.named {
@@ -52,9 +52,12 @@ fn window(name: String, (start, bits, users, queues): (Option<u8>, u8, Vec<u32>,
         members: Members {
             users: users.into_iter().collect(),
             queues: queues.into_iter().map(|queue| format!("q{queue}")).collect(),
+            groups: bit(6).then(|| ("matsci".to_owned(), BTreeSet::from([2]))).into_iter().collect(),
+            banks: bit(7).then(|| "physics".to_owned()).into_iter().collect(),
             magnetic: bit(2),
         },
         flex: bit(3),
+        overlap: bit(5),
         running: OnRunning::Ignore,
         after: if bit(4) { AfterWindow::Wait } else { AfterWindow::Free },
         repeat: None,
@@ -74,7 +77,7 @@ proptest! {
         let names: Vec<Option<String>> = (0..5).map(|n| Some(format!("w{n}"))).chain([None]).collect();
         let queues = ["q0", "q1", "q2", ""];
         let jobs: Vec<Applicant<'_>> = names.iter().flat_map(|named| queues.map(|queue| (named.as_deref(), queue)))
-            .flat_map(|(named, queue)| (0..3).map(move |user| Applicant { named, user, queue }))
+            .flat_map(|(named, queue)| (0..3).map(move |user| Applicant { named, user, queue, bank: (user != 0).then_some("physics") }))
             .collect();
         let mut windows = Windows::default();
         for (number, put, fields) in steps {

@@ -23,4 +23,5 @@ mod rules;
 mod scheduling;
 mod shadow;
 mod vertices;
+mod window_members;
 mod windows;

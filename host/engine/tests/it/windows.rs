@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fluxgate_engine::{
     Action, AfterWindow, Config, Engine, Event, Members, Occurrence, OnRunning, Pass, PolicyError, Refusal,
-    Wanted, Window, WindowKind, WindowRefused, feasibility,
+    Wanted, Window, WindowKind, WindowRefused,
 };
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::common::*;
 
-fn ranks(text: &str) -> Idset {
+pub fn ranks(text: &str) -> Idset {
     text.parse().unwrap()
 }
 
@@ -33,6 +33,7 @@ pub fn window(name: &str, (start, end): (f64, f64), on: Idset) -> Window {
         replace: false,
         members: Members::default(),
         flex: false,
+        overlap: false,
         running: OnRunning::Ignore,
         after: AfterWindow::Wait,
         repeat: None,
@@ -42,20 +43,20 @@ pub fn window(name: &str, (start, end): (f64, f64), on: Idset) -> Window {
 }
 
 /// The same for members: users, queues, and whether it attracts them.
-fn dedicated(mut made: Window, users: &[u32], queues: &[&str], magnetic: bool) -> Window {
+pub fn dedicated(mut made: Window, users: &[u32], queues: &[&str], magnetic: bool) -> Window {
     let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
-    made.members = Members { users: users.iter().copied().collect(), queues, magnetic };
+    made.members = Members { users: users.iter().copied().collect(), queues, magnetic, ..Members::default() };
     made.kind = WindowKind::Dedicated;
     made
 }
 
-fn put(engine: &mut Engine, window: Window, now: f64) {
+pub fn put(engine: &mut Engine, window: Window, now: f64) {
     let plan = engine.plan_window(window, now).unwrap();
     engine.step(Event::PutWindow(Box::new(plan.window)), now);
 }
 
 /// Whole nodes of a queue, with the name of a window.
-fn nodes(count: u32, duration: f64, queue: &str, named: Option<&str>) -> Arc<Jobspec> {
+pub fn nodes(count: u32, duration: f64, queue: &str, named: Option<&str>) -> Arc<Jobspec> {
     let simple = Simple {
         nodes: Some(count),
         slots: count,
@@ -72,15 +73,16 @@ fn nodes(count: u32, duration: f64, queue: &str, named: Option<&str>) -> Arc<Job
     Arc::new(spec)
 }
 
-fn of_user(id: u64, userid: u32, jobspec: Arc<Jobspec>) -> Event {
+pub fn of_user(id: u64, userid: u32, jobspec: Arc<Jobspec>) -> Event {
     Event::Alloc { id: JobId(id), priority: 16, userid, t_submit: id as f64, jobspec }
 }
 
-fn reason(engine: &Engine, id: u64) -> String {
+pub fn reason(engine: &Engine, id: u64) -> String {
     engine.reason(JobId(id)).unwrap().to_string()
 }
 
-fn conservative(pass: &mut Pass) -> Result<(), PolicyError> {
+/// Reserves a start for every job that does not fit.
+pub fn conservative(pass: &mut Pass) -> Result<(), PolicyError> {
     while let Some(candidate) = pass.next() {
         if let Err(Refusal::Busy | Refusal::DelaysReservation) = pass.start(candidate, None)? {
             let _ = pass.reserve(candidate)?;
@@ -93,7 +95,7 @@ fn conservative(pass: &mut Pass) -> Result<(), PolicyError> {
 enum Step {
     Submit { count: u32, tens: u32, whole: bool, user: u32, queue: bool, named: Option<u8> },
     Free(usize),
-    Window { name: u8, after: u32, long: u32, margin: u32, overrun: u32, on: u8, who: u8 },
+    Window { name: u8, after: u32, long: u32, margin: u32, overrun: u32, on: u8, who: u8, overlap: bool },
     Remove(u8),
     Later(u32),
 }
@@ -103,9 +105,9 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (1u32..7, 0u32..9, any::<bool>(), 1u32..3, any::<bool>(), prop::option::weighted(0.3, 0u8..3))
             .prop_map(|(count, tens, whole, user, queue, named)| Step::Submit { count, tens, whole, user, queue, named }),
         3 => (0usize..8).prop_map(Step::Free),
-        3 => (0u8..3, 0u32..60, 1u32..60, 0u32..5, 0u32..9, 1u8..16, 0u8..6)
-            .prop_map(|(name, after, long, margin, overrun, on, who)| {
-                Step::Window { name, after, long, margin, overrun, on, who }
+        3 => (0u8..3, 0u32..60, 1u32..60, 0u32..5, 0u32..9, 1u8..16, 0u8..6, any::<bool>())
+            .prop_map(|(name, after, long, margin, overrun, on, who, overlap)| {
+                Step::Window { name, after, long, margin, overrun, on, who, overlap }
             }),
         1 => (0u8..3).prop_map(Step::Remove),
         5 => (1u32..30).prop_map(Step::Later),
@@ -150,7 +152,7 @@ fn sweep(by: &str, steps: &[Step]) {
                 let id = engine.running_ids().nth(at);
                 id.into_iter().for_each(|id| drop(engine.step(free(id.0), now)));
             }
-            Step::Window { name, after, long, margin, overrun, on, who } => {
+            Step::Window { name, after, long, margin, overrun, on, who, overlap } => {
                 let name = format!("w{name}");
                 let start = now + f64::from(after);
                 let on = (0..4).filter(|rank| on >> rank & 1 == 1).collect();
@@ -165,6 +167,7 @@ fn sweep(by: &str, steps: &[Step]) {
                 };
                 if made.kind == WindowKind::Dedicated {
                     made.overrun = f64::from(overrun);
+                    made.overlap = overlap;
                 }
                 if let Ok(plan) = engine.plan_window(made.clone(), now) {
                     assert_eq!(plan.window, made);
@@ -199,8 +202,21 @@ fn sweep(by: &str, steps: &[Step]) {
                         || w.members.magnetic || !w.members.queues.is_empty(),
                         |name| name == w.name,
                     );
+                    // A member of another one, inside of it, where one of both asks for that.
+                    let shared = windows.values().any(|own| {
+                        let named = named.map_or_else(
+                            || own.members.magnetic || !own.members.queues.is_empty(),
+                            |name| name == own.name,
+                        );
+                        w.kind == WindowKind::Dedicated
+                            && (own.overlap || w.overlap)
+                            && named
+                            && admits(own)
+                            && inside(own)
+                            && own.ranks.contains(rank)
+                    });
                     assert!(
-                        !met || (admits(w) && of_it && inside(w)),
+                        !met || shared || (admits(w) && of_it && inside(w)),
                         "{by}: {id} at {now} on {rank}: {w:?}"
                     );
                 }
@@ -220,7 +236,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
-    fn feat_5_6_12_no_policy_breaks_a_window(steps in prop::collection::vec(step(), 1..60), by in 0usize..3) {
+    fn feat_5_6_12_25_no_policy_breaks_a_window(steps in prop::collection::vec(step(), 1..60), by in 0usize..3) {
         sweep(["fcfs", "easy", "conservative"][by], &steps);
     }
 }
@@ -324,83 +340,6 @@ fn feat_10_nodes_are_chosen_and_replaced_until_the_start() {
     assert!(matches!(engine.plan_window(many, 101.0), Err(WindowRefused::TooFew(_, 4, 2))));
 }
 
-/// FEAT-12: the four ways: by name, by queue, attracted, and not at all; and users and queues must both agree.
-#[test]
-fn feat_12_who_may_use_a_window() {
-    let cases = [
-        // users, queues, magnetic, user, queue, names it, starts inside, starts if all nodes are reserved for long
-        (&[7][..], &[][..], false, 7, "", true, true),
-        (&[7][..], &[][..], false, 8, "", true, false),
-        (&[7][..], &[][..], false, 7, "", false, false),
-        (&[][..], &["dat"][..], false, 7, "dat", false, true),
-        (&[][..], &["dat"][..], false, 7, "", false, false),
-        (&[][..], &["dat"][..], false, 7, "", true, false),
-        (&[7][..], &["dat"][..], false, 8, "dat", false, false),
-        (&[7][..], &["dat"][..], false, 7, "dat", false, true),
-        (&[7][..], &[][..], true, 7, "", false, true),
-        (&[7][..], &[][..], true, 8, "", false, false),
-        (&[7][..], &["dat"][..], true, 7, "", false, false),
-    ];
-    for (users, queues, magnetic, user, queue, names, starts) in cases {
-        let mut engine = engine(1, 1);
-        let made = window("dat1", (0.0, 1000.0), ranks("0"));
-        put(&mut engine, dedicated(made, users, queues, magnetic), 0.0);
-        let spec = nodes(1, 100.0, queue, names.then_some("dat1"));
-        engine.step(of_user(1, user, spec), 10.0);
-        let out = engine.pass(10.0);
-        assert_eq!(started(&out) == [1], starts, "{users:?} {queues:?} {magnetic} {user} {queue} {names}");
-    }
-    // Who is attracted uses other nodes as well; who names it or is of its queue does not.
-    for (queues, magnetic, named) in
-        [(&[][..], true, None), (&["dat"][..], false, None), (&[][..], false, Some("later"))]
-    {
-        let mut engine = engine(2, 1);
-        put(&mut engine, dedicated(window("later", (500.0, 900.0), ranks("0")), &[7], queues, magnetic), 0.0);
-        engine.step(of_user(1, 7, nodes(1, 300.0, "dat", named)), 0.0);
-        assert_eq!(started(&engine.pass(0.0)) == [1], magnetic, "{queues:?} {magnetic}");
-        assert_eq!(started(&engine.pass(500.0)) == [1], !magnetic);
-    }
-}
-
-/// FEAT-14, FEAT-15: feasibility refuses what no window admits, and names those that there are; alloc has it wait.
-#[test]
-fn feat_14_15_a_job_that_names_no_usable_window_waits() {
-    let mut engine = engine(4, 1);
-    put(&mut engine, dedicated(window("dat1", (100.0, 200.0), ranks("0-1")), &[7], &[], false), 0.0);
-    put(&mut engine, dedicated(window("dat2", (100.0, 200.0), ranks("2")), &[], &["dat"], false), 0.0);
-    let check = |spec: &Jobspec| {
-        let (mut inventory, book) = (engine.resources().inventory(), engine.window_book());
-        feasibility(&mut inventory, &BTreeMap::new(), &book, spec).map_err(|error| (error.errnum, error.text))
-    };
-    assert_eq!(check(&nodes(2, 100.0, "", Some("dat1"))), Ok(()));
-    let none = check(&nodes(1, 10.0, "", Some("dat9"))).unwrap_err();
-    assert_eq!(none, (22, "there is no reservation dat9; reservations for such jobs: dat1".to_owned()));
-    let wide = check(&nodes(3, 10.0, "", Some("dat1"))).unwrap_err();
-    assert_eq!(wide.1, "reservation dat1: its nodes cannot satisfy the request");
-    let long = check(&nodes(1, 101.0, "", Some("dat1"))).unwrap_err();
-    assert_eq!(long.1, "reservation dat1 lasts 1.66667m, and the job needs a limit within that");
-    assert!(check(&nodes(1, 10.0, "", Some("dat2"))).is_err(), "not of its queue");
-    // The queue is judged by the nodes of its window.
-    assert!(check(&nodes(2, 10.0, "dat", None)).is_err());
-    assert_eq!(check(&nodes(1, 10.0, "dat", None)), Ok(()));
-    let out = submit(
-        &mut engine,
-        0.0,
-        vec![(1, nodes(1, 10.0, "", Some("dat9"))), (2, nodes(1, 10.0, "", Some("dat1")))],
-    );
-    assert!(!out.iter().any(|action| matches!(action, Action::Deny { .. })));
-    engine.step(of_user(3, 7, nodes(1, 10.0, "", Some("dat1"))), 0.0);
-    install(&mut engine, Script::named("easy").run(conservative), 0.0);
-    engine.pass(1.0);
-    assert_eq!(reason(&engine, 1), "there is no reservation dat9");
-    assert_eq!(reason(&engine, 2), "reservation dat1 does not admit it");
-    assert_eq!(reason(&engine, 3), "reservation dat1 begins at 100");
-    assert_eq!(engine.explain(JobId(3), 1.0).unwrap().expected.and_then(|e| e.start), Some(100.0));
-    // The window that it names comes to be.
-    put(&mut engine, dedicated(window("dat9", (10.0, 90.0), ranks("3")), &[1], &[], false), 2.0);
-    assert_eq!(started(&engine.pass(10.0)), [1]);
-}
-
 /// FEAT-16: jobs that run into it: refused with their names, ignored, or ended at its start.
 #[test]
 fn feat_16_running_jobs_in_the_way() {
@@ -463,29 +402,6 @@ fn feat_4_an_extension_into_a_window_is_refused_by_name() {
     assert_eq!(extend(2, 180.0), Ok(()), "it ran into it before");
 }
 
-/// FEAT-19: at the end members that wait go on waiting, or are ordinary jobs from then on.
-#[test]
-fn feat_19_members_that_wait_at_the_end() {
-    for (after, starts) in [(AfterWindow::Wait, false), (AfterWindow::Free, true)] {
-        for (queues, named) in [(&[][..], Some("dat1")), (&["dat"][..], None)] {
-            let mut engine = engine(1, 1);
-            let made = Window { after, ..window("dat1", (100.0, 200.0), ranks("0")) };
-            put(&mut engine, dedicated(made, &[7], queues, false), 0.0);
-            engine.step(of_user(1, 7, nodes(1, 150.0, "dat", named)), 0.0);
-            assert!(started(&engine.pass(100.0)).is_empty());
-            assert_eq!(started(&engine.pass(200.0)) == [1], starts);
-            if !starts {
-                assert_eq!(reason(&engine, 1), "reservation dat1 is over");
-            }
-        }
-    }
-    let mut engine = engine(1, 1);
-    let made = Window { overrun: 60.0, ..window("dat1", (100.0, 200.0), ranks("0")) };
-    put(&mut engine, dedicated(made, &[7], &[], false), 0.0);
-    engine.step(of_user(1, 7, nodes(1, 150.0, "", Some("dat1"))), 0.0);
-    assert_eq!(started(&engine.pass(100.0)), [1], "to the end, and the overrun");
-}
-
 /// FEAT-22: a window that comes again is kept from its first to its last time.
 #[test]
 fn feat_22_all_occurrences_are_kept() {
@@ -500,23 +416,6 @@ fn feat_22_all_occurrences_are_kept() {
     assert_eq!(reason(&engine, 1), "reserved from at 300 for maintenance weekly");
     assert_eq!(engine.window("weekly").unwrap().occurrences.len(), 1);
     assert_eq!(started(&engine.pass(400.0)), [1]);
-}
-
-/// FEAT-25: windows of members do not overlap; maintenance may overlap anything, and wins.
-#[test]
-fn feat_25_overlaps() {
-    let mut engine = engine(2, 1);
-    put(&mut engine, dedicated(window("dat1", (100.0, 200.0), ranks("0-1")), &[7], &[], false), 0.0);
-    let other = dedicated(window("dat2", (150.0, 250.0), ranks("1")), &[8], &[], false);
-    let refused = engine.plan_window(other, 0.0);
-    assert!(
-        matches!(refused, Err(WindowRefused::Overlap(_, of, common, _)) if of == "dat1" && common == ranks("1"))
-    );
-    put(&mut engine, window("dst", (100.0, 150.0), ranks("0-1")), 0.0);
-    engine.step(of_user(1, 7, nodes(2, 40.0, "", Some("dat1"))), 100.0);
-    assert!(started(&engine.pass(100.0)).is_empty());
-    assert_eq!(reason(&engine, 1), "reserved from at 100 for maintenance dst");
-    assert_eq!(started(&engine.pass(150.0)), [1]);
 }
 
 /// FEAT-30: what cannot be is refused, in words.
@@ -535,13 +434,19 @@ fn feat_30_what_is_not_accepted() {
     assert_eq!(said(window("dst", (-9.0, -3.0), ranks("0"))), "dst: it would be over already");
     assert_eq!(said(window("dst", (100.0, 200.0), Idset::new())), "dst: it has no nodes");
     assert_eq!(said(window("dst", (100.0, 200.0), ranks("0-3"))), "dst: ranks 2-3 are not in the inventory");
-    assert_eq!(said(dedicated(good(), &[], &[], false)), "dst: it needs users or queues who may use it");
+    assert_eq!(
+        said(dedicated(good(), &[], &[], false)),
+        "dst: it needs users, groups, queues or banks who may use it"
+    );
     assert_eq!(
         said(Window { members: dedicated(good(), &[7], &[], false).members, ..good() }),
         "dst: maintenance has no members"
     );
     assert_eq!(said(Window { note: "n".repeat(257), ..good() }), "dst: a note has 256 bytes at most");
     assert!(said(Window { margin: -1.0, ..good() }).contains("not negative"));
+    let mut many = dedicated(good(), &[], &[], false);
+    many.members.groups = (0..2).map(|n| (format!("g{n}"), (n * 600..(n + 1) * 600).collect())).collect();
+    assert_eq!(said(many), "dst: more than 1024 members");
     let users: Vec<u32> = (0..1025).collect();
     assert_eq!(said(dedicated(good(), &users, &[], false)), "dst: more than 1024 members");
 }

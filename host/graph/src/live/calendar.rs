@@ -40,6 +40,25 @@ impl Access {
     }
 }
 
+/// What a window is to requests with access to another window of the same nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// It keeps them out.
+    Never,
+    /// It lets them in where the other window is [`Sharing::Asked`].
+    IfAsked,
+    /// It lets them in unless the other window is [`Sharing::Never`].
+    Asked,
+}
+
+impl Sharing {
+    /// True if two windows share the nodes that both have.
+    pub fn with(self, other: Sharing) -> bool {
+        use Sharing::{Asked, IfAsked};
+        matches!((self, other), (Asked, Asked | IfAsked) | (IfAsked, Asked))
+    }
+}
+
 /// One occurrence of a window. Times are seconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowSpan {
@@ -87,6 +106,7 @@ pub(crate) struct Window {
     pub(crate) nodes: FixedBitSet,
     /// The number of its nodes.
     pub(crate) count: usize,
+    pub(crate) sharing: Sharing,
 }
 
 impl Window {
@@ -191,10 +211,15 @@ impl Calendar {
         next
     }
 
-    /// The last window that a span meets, with the latest end of a span that does not meet it, and the time until which
+    /// The last window among some that a span meets, with the latest end of a span that does not meet it, and the time until which
     /// that is so.
-    pub(crate) fn last_met(&self, start: f64, end: f64, own: Option<WindowId>) -> Option<WindowMiss> {
-        let mut met = self.meeting(start, end).filter(|(id, ..)| Some(*id) != own).peekable();
+    pub(crate) fn last_met(
+        &self,
+        start: f64,
+        end: f64,
+        among: impl Fn(WindowId, &Window) -> bool,
+    ) -> Option<WindowMiss> {
+        let mut met = self.meeting(start, end).filter(|(id, _, window)| among(*id, window)).peekable();
         let (mut last, mut until) = (None, f64::INFINITY);
         while let Some((id, span, _)) = met.next() {
             until = until.min(span.end);

@@ -10,7 +10,8 @@ use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::{Idset, JobId};
 
 use crate::live::calendar::{
-    Access, Beside, OCCURRENCES_MAX, WINDOWS_MAX, Window, WindowError, WindowId, WindowMiss, WindowSpan,
+    Access, Beside, OCCURRENCES_MAX, Sharing, WINDOWS_MAX, Window, WindowError, WindowId, WindowMiss,
+    WindowSpan,
 };
 use crate::live::index::Status;
 use crate::live::machine::Machine;
@@ -32,11 +33,13 @@ impl Machine {
             return Beside::Places;
         }
         let own = request.access.map(Access::window);
+        let sharing = self.own_window(request).map(|own| own.sharing);
         // A request without any of these takes nothing of a node.
         let of_nodes = request.nodes > 0 || request.cores > 0 || request.gpus > 0;
         let mut beside = Beside::Open;
         for (id, span, window) in self.calendar.meeting(start, end) {
-            let closes = of_nodes && Some(id) != own && window.count == self.graph.nodes.len();
+            let shared = sharing.is_some_and(|sharing| sharing.with(window.sharing));
+            let closes = of_nodes && Some(id) != own && !shared && window.count == self.graph.nodes.len();
             beside = match beside {
                 Beside::Closed(until) if closes => Beside::Closed(until.max(span.end)),
                 Beside::Closed(until) => Beside::Closed(until),
@@ -54,14 +57,17 @@ impl Machine {
             return base;
         }
         let mut set = self.node_set(&base);
+        let own = self.own_window(request).filter(|own| own.contains(start, end));
         for (id, _, window) in self.calendar.meeting(start, end) {
             let admitted = match request.access {
                 Some(Access::Free(of)) => of == id,
                 Some(access) => access.window() == id && window.contains(start, end),
                 None => false,
             };
-            if !admitted {
-                set.difference_with(&window.nodes);
+            match own.filter(|own| own.sharing.with(window.sharing)) {
+                _ if admitted => {}
+                Some(own) => window.nodes.difference(&own.nodes).for_each(|node| set.remove(node)),
+                None => set.difference_with(&window.nodes),
             }
         }
         if let Some(Access::Only(id)) = request.access {
@@ -97,11 +103,18 @@ impl Machine {
     /// Why a request that fits on the nodes of [`eligible_ever`](Self::eligible_ever) does not fit for a span.
     pub(crate) fn window_miss(&self, request: &Request, start: f64, end: f64) -> Option<WindowMiss> {
         let of = request.access.map(Access::window);
-        let own = of.and_then(|id| self.calendar.windows.get(&id));
+        let own = self.own_window(request);
         let inside = own.is_some_and(|own| own.contains(start, end));
         let free = matches!(request.access, Some(Access::Free(_)));
+        let only = matches!(request.access, Some(Access::Only(_)));
         let (Some(Access::Only(id)), Some(own), false) = (request.access, own, inside) else {
-            let miss = self.calendar.last_met(start, end, of.filter(|_| inside || free))?;
+            // Of a window that is shared, who takes no other nodes than the own ones is not kept out.
+            let shared = own.filter(|_| only).map(|own| own.sharing);
+            let met = |id: WindowId, window: &Window| {
+                of.filter(|_| inside || free) != Some(id)
+                    && !shared.is_some_and(|sharing| sharing.with(window.sharing))
+            };
+            let miss = self.calendar.last_met(start, end, met)?;
             // Who ends sooner may be inside of the own window.
             let spans = || own.into_iter().flat_map(|own| &own.spans);
             let sooner =
@@ -127,6 +140,10 @@ impl Machine {
         if own.contains(start, end) { None } else { self.window_miss(request, start, end) }
     }
 
+    fn own_window(&self, request: &Request) -> Option<&Window> {
+        self.calendar.windows.get(&request.access?.window())
+    }
+
     fn node_set(&self, eligible: &Eligible) -> FixedBitSet {
         let nodes = self.graph.nodes.len();
         let mut set = FixedBitSet::with_capacity(nodes);
@@ -143,7 +160,8 @@ impl Machine {
 }
 
 impl Resources {
-    /// Puts a window with its nodes and occurrences into the calendar, in the place of one of the same number.
+    /// Puts a window with its nodes and occurrences into the calendar, in the place of one of the same number. `sharing` says
+    /// what it is to requests with access to another window of the same nodes.
     ///
     /// # Errors
     /// Its times are not in order, or there are too many windows. Nothing changes then.
@@ -152,6 +170,7 @@ impl Resources {
         id: WindowId,
         ranks: &Idset,
         mut spans: Vec<WindowSpan>,
+        sharing: Sharing,
     ) -> Result<(), WindowError> {
         if !spans.iter().all(WindowSpan::is_ordered) {
             return Err(WindowError::Times);
@@ -168,7 +187,7 @@ impl Resources {
         let mut nodes = FixedBitSet::with_capacity(graph.nodes.len());
         nodes_of(graph, ranks).for_each(|node| nodes.insert(node as usize));
         let count = nodes.count_ones(..);
-        calendar.put(id, Window { spans, nodes, count });
+        calendar.put(id, Window { spans, nodes, count, sharing });
         self.planning.forget_misses();
         self.changed(true, true);
         Ok(())

@@ -36,6 +36,7 @@ fn window(name: &str, start: f64, dice: u64) -> Window {
         replace: true,
         members: Members { queues, ..Members::default() },
         flex: false,
+        overlap: dice & 2048 == 0,
         running: if dice & 4096 == 0 { OnRunning::End } else { OnRunning::Ignore },
         after: AfterWindow::Wait,
         repeat: None,

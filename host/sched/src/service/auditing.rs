@@ -23,8 +23,12 @@ impl Service {
             "policy-rollback" => ("rollback", "name"),
             "policy-unset" => ("unset", "name"),
             "policy-unload" => ("unload", "name"),
-            "reservation-create" | "reservation-alter" | "reservation-skip" | "reservation-end"
-            | "reservation-cancel" => {
+            "reservation-create"
+            | "reservation-alter"
+            | "reservation-skip"
+            | "reservation-end"
+            | "reservation-cancel"
+            | "reservation-accept-loss" => {
                 let what = request.method().trim_start_matches("reservation-");
                 let name = request.payload["name"].as_str().unwrap_or_default();
                 let name: String = name.chars().take(POLICY_CHARS_MAX).collect();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::journal;
+use super::reservations::NotAllowed;
 use crate::host::Usage;
 
 /// Most `sched.quiescent` requests that wait at a time.
@@ -54,10 +55,14 @@ impl Service {
                 "rusage" => self.usage(&request.payload).map(Answer::Now),
                 "debug" => self.set_debug(&request.payload).map(Answer::Now),
                 "explain" | "when" | "gaps" | "order" | "node" => self.ask(&request),
-                "reservation-create" | "reservation-alter" | "reservation-skip" | "reservation-end"
-                | "reservation-cancel" | "reservation-list" | "reservation-show" => {
-                    self.reservation(&request)
-                }
+                "reservation-create"
+                | "reservation-alter"
+                | "reservation-skip"
+                | "reservation-end"
+                | "reservation-cancel"
+                | "reservation-accept-loss"
+                | "reservation-list"
+                | "reservation-show" => self.reservation(&request),
                 "vertex-marks" => self.vertex_marks().map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
@@ -80,13 +85,19 @@ impl Service {
                 }
             },
         };
+        self.answer_control(&request, answer);
+    }
+
+    /// Answers a request, unless that is done later.
+    pub(super) fn answer_control(&mut self, request: &ControlRequest, answer: Result<Answer>) {
         match answer {
             Ok(Answer::Now(payload)) => self.send(request.ok(&payload)),
             Ok(Answer::Later) => {}
             Err(error) => {
                 let why = format!("{error:#}");
-                self.record_refused(&request, &why);
-                self.send(request.error(errno::EINVAL, &why));
+                self.record_refused(request, &why);
+                let errnum = if error.is::<NotAllowed>() { errno::EPERM } else { errno::EINVAL };
+                self.send(request.error(errnum, &why));
             }
         }
     }

@@ -9,11 +9,12 @@ use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::session::ControlRequest;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Service;
 use super::control::Answer;
 use super::kept_value::{Found, found};
+use crate::settings::Lost;
 
 /// Where they are kept.
 const KEY: &str = "sched-fluxgate.reservations";
@@ -39,6 +40,8 @@ pub(super) struct KeptWindows {
     reading: bool,
     /// Why the key could not be read, so that it must not be written over.
     unread: Option<String>,
+    /// Why the reservations of the scheduler before are not in force, until somebody said that they are lost.
+    lost: Option<String>,
     /// The version of the windows that is written, or being written.
     written: u64,
     writing: bool,
@@ -56,7 +59,16 @@ impl KeptWindows {
 
     /// Why nothing may be changed, if that is so.
     pub(super) fn refusal(&self) -> Option<String> {
-        self.unread.as_ref().map(|why| format!("{KEY} could not be read, and is not written over: {why}"))
+        self.unread.as_ref().map(|why| {
+            format!(
+                "{KEY} could not be read, and is not written over before `reservation accept-loss`: {why}"
+            )
+        })
+    }
+
+    /// Why the reservations of the scheduler before are not in force, in words.
+    pub(super) fn lost(&self) -> Option<&str> {
+        self.lost.as_deref()
     }
 }
 
@@ -86,6 +98,28 @@ impl Service {
         self.kept_windows.waiting.push((version, request.clone(), answer));
         self.keep_windows();
         Answer::Later
+    }
+
+    /// Does nothing start since reservations are lost, and nobody said that the scheduler goes on without them?
+    pub(super) fn holds_for_lost_windows(&self) -> bool {
+        self.kept_windows.lost.is_some() && self.configuration.settings.reservations.lost == Lost::Hold
+    }
+
+    /// The owner says that the reservations are lost: the scheduler goes on, and writes those that are made from now on.
+    pub(super) fn accept_loss(&mut self, request: &ControlRequest) -> Answer {
+        let (why, held) = (self.kept_windows.lost.clone(), self.holds_for_lost_windows());
+        let dry_run = request.payload["dry_run"].as_bool() == Some(true);
+        if !dry_run && let Some(why) = &why {
+            self.record_reservation("accept-loss", Some(request), "", Ok(()));
+            fluxgate_log::log!(
+                LossAccepted,
+                "{KEY}: user {} goes on without what is lost: {why}",
+                request.message.userid
+            );
+            self.kept_windows.lost = None;
+            self.kept_windows.unread = None;
+        }
+        Answer::Now(json!({"lost": why, "held": held, "dry_run": dry_run}))
     }
 
     /// Is this the answer to reading or writing?
@@ -135,8 +169,19 @@ impl Service {
                     ReservationsUnread,
                     "{KEY}: reservations cannot be read and are not in force: {why}"
                 );
-                self.kept_windows.unread = Some(why);
+                self.kept_windows.unread = Some(why.clone());
+                self.windows_lost(why);
             }
+        }
+    }
+
+    fn windows_lost(&mut self, why: String) {
+        self.kept_windows.lost = Some(why);
+        if self.holds_for_lost_windows() {
+            fluxgate_log::log!(
+                HeldForReservations,
+                "{KEY}: nothing starts until the owner says `reservation accept-loss`, or reservations.lost is \"go-on\""
+            );
         }
     }
 
@@ -147,6 +192,7 @@ impl Service {
         );
         let value = answer.json().map_or(Value::Null, |payload| payload["val"].clone());
         self.send(Some(dialect::kvs_put(ASIDE, &value.to_string()).with_matchtag(ASIDE_TAG)));
+        self.windows_lost(why.to_owned());
     }
 
     /// Writes the windows if they have changed.

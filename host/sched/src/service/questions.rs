@@ -257,6 +257,24 @@ impl Service {
         }
     }
 
+    /// An answer about waiting jobs where nothing starts since reservations are lost: that is the reason of all.
+    fn told_of_loss(&self, mut answer: Value) -> Value {
+        if self.holds_for_lost_windows() {
+            let told = |job: &mut Value| {
+                if job["reason"].is_string() {
+                    job["reason"] = "nothing starts: reservations of before could not be read".into();
+                    if job["text"].is_string() {
+                        job["text"] = job["reason"].clone();
+                    }
+                    job["reason_kind"] = "held".into();
+                }
+            };
+            told(&mut answer);
+            answer["jobs"].as_array_mut().into_iter().flatten().for_each(told);
+        }
+        answer
+    }
+
     /// An answer was found, and it took so long.
     fn answered(
         &mut self,
@@ -304,6 +322,7 @@ impl Service {
                 answer
             }
         });
+        let answer = answer.map(|answer| self.told_of_loss(answer));
         match answer {
             Ok(answer) => self.send(request.ok(&answer)),
             Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),

@@ -1,5 +1,5 @@
-//! Requests about windows, which people call reservations: `reservation-create`, `-alter`, `-skip`, `-end`, `-cancel` of the owner,
-//! `-list` and `-show` of everybody.
+//! Requests about windows, which people call reservations: `reservation-create`, `-alter`, `-skip`, `-end`, `-cancel`, `-accept-loss`
+//! of the owner, `-list` and `-show` of everybody.
 //!
 //! A request is answered when the windows are stored in the KVS (`kept_windows.rs`): what was answered is there again after a
 //! crash. With `dry_run` nothing changes, and the answer tells what would. Must never know a calendar: the host turns
@@ -23,7 +23,9 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::control::{Answer, text};
+use super::groups::GroupUsers;
 use crate::answers::Asker;
+use crate::settings::Makers;
 
 /// Occurrences that are made ahead of a window that comes again.
 const AHEAD: usize = 8;
@@ -31,8 +33,6 @@ const AHEAD: usize = 8;
 const OVER_MAX: usize = 1_000_000;
 /// Most jobs that are named in one line.
 const NAMED_MAX: usize = 8;
-/// Seconds that a window of members is kept free of expected ends before its start, unless another margin is asked for.
-const MARGIN: f64 = 300.0;
 /// The matchtag of changes of limits; see `kept_vertices.rs`.
 const SHORTEN_TAG: u32 = u32::MAX - 7;
 
@@ -50,12 +50,19 @@ struct Create {
     constraint: Option<Constraint>,
     #[serde(default)]
     users: BTreeSet<u32>,
+    /// Names of groups.
+    #[serde(default)]
+    groups: BTreeSet<String>,
     #[serde(default)]
     queues: BTreeSet<String>,
+    #[serde(default)]
+    banks: BTreeSet<String>,
     #[serde(default)]
     magnetic: bool,
     #[serde(default)]
     flex: bool,
+    #[serde(default)]
+    overlap: bool,
     #[serde(default)]
     replace: bool,
     running: Option<OnRunning>,
@@ -93,6 +100,14 @@ struct Alter {
     #[serde(default)]
     users_remove: BTreeSet<u32>,
     #[serde(default)]
+    groups_add: BTreeSet<String>,
+    #[serde(default)]
+    groups_remove: BTreeSet<String>,
+    #[serde(default)]
+    banks_add: BTreeSet<String>,
+    #[serde(default)]
+    banks_remove: BTreeSet<String>,
+    #[serde(default)]
     queues_add: BTreeSet<String>,
     #[serde(default)]
     queues_remove: BTreeSet<String>,
@@ -104,6 +119,11 @@ struct Alter {
     #[serde(default)]
     dry_run: bool,
 }
+
+/// A request of an administrator who is not the owner.
+#[derive(Debug, thiserror::Error)]
+#[error("only the owner of the instance may do this; reservations.create = \"admin\" lets administrators")]
+pub(super) struct NotAllowed;
 
 fn read<T: for<'de> Deserialize<'de>>(payload: &Value) -> Result<T> {
     T::deserialize(payload).map_err(|error| anyhow!("reservation: {error}"))
@@ -144,7 +164,9 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
         Some(wanted) => json!({"nodes": wanted.nodes, "constraint": wanted.constraint}),
         None => json!({"hosts": hosts(resources, &window.ranks)}),
     };
-    let users = (!asker.is_some_and(|asker| asker.private && !asker.admin)).then_some(&window.members.users);
+    let of = &window.members;
+    let people = !asker.is_some_and(|asker| asker.private && !asker.admin);
+    let (users, group_users) = (people.then_some(&of.users), people.then_some(&of.groups));
     let repeat = window.repeat.as_ref();
     json!({
         "name": window.name,
@@ -159,10 +181,18 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
         "ranks": window.ranks.to_string(),
         "nodelist": hosts(resources, &window.ranks),
         "nodes": window.ranks.len(),
-        "who": {"users": users, "queues": window.members.queues, "magnetic": window.members.magnetic},
+        "who": {
+            "users": users,
+            "groups": of.groups.keys().collect::<Vec<_>>(),
+            "group_users": group_users,
+            "queues": of.queues,
+            "banks": of.banks,
+            "magnetic": of.magnetic,
+        },
         "running": window.running,
         "after": window.after,
         "flex": window.flex,
+        "overlap": window.overlap,
         "replace": window.replace,
         "repeat": repeat.map(|repeat| {
             json!({"every": repeat.every, "zone": repeat.zone, "until": repeat.until})
@@ -178,14 +208,31 @@ impl Service {
         if self.engine.is_none() || self.kept_windows.is_reading() {
             bail!("the scheduler is still starting");
         }
-        let payload = &request.payload;
+        let (payload, settings) = (&request.payload, &self.configuration.settings.reservations);
         let changes = !matches!(request.method(), "reservation-list" | "reservation-show");
+        let may = request.message.is_from_owner() || settings.create == Makers::Admin;
+        if changes && !may {
+            return Err(NotAllowed.into());
+        }
+        if request.method() == "reservation-accept-loss" {
+            return Ok(self.accept_loss(request));
+        }
         if let Some(why) = self.kept_windows.refusal().filter(|_| changes) {
             bail!(why);
         }
         match request.method() {
-            "reservation-create" => self.create_window(request, read(payload)?),
-            "reservation-alter" => self.alter_window(request, read(payload)?),
+            "reservation-create" => {
+                let asked: Create = read(payload)?;
+                self.with_groups(request, asked.groups.clone(), move |service, request, groups| {
+                    service.create_window(request, asked, groups)
+                })
+            }
+            "reservation-alter" => {
+                let asked: Alter = read(payload)?;
+                self.with_groups(request, asked.groups_add.clone(), move |service, request, groups| {
+                    service.alter_window(request, asked, groups)
+                })
+            }
             "reservation-skip" | "reservation-end" | "reservation-cancel" => self.end_window(request),
             "reservation-show" => {
                 let name = text(payload, "name")?;
@@ -194,7 +241,11 @@ impl Service {
             }
             _ => {
                 let rows = self.window_rows(request, None)?;
-                Ok(Answer::Now(json!({"version": 1, "now": self.host.now(), "reservations": rows})))
+                let (lost, held) = (self.kept_windows.lost(), self.holds_for_lost_windows());
+                let now = self.host.now();
+                Ok(Answer::Now(
+                    json!({"version": 1, "now": now, "reservations": rows, "lost": lost, "held": held}),
+                ))
             }
         }
     }
@@ -226,7 +277,12 @@ impl Service {
         Occurrence { start, end, begins: self.host.local_time(start) }
     }
 
-    fn create_window(&mut self, request: &ControlRequest, asked: Create) -> Result<Answer> {
+    fn create_window(
+        &mut self,
+        request: &ControlRequest,
+        asked: Create,
+        groups: GroupUsers,
+    ) -> Result<Answer> {
         let engine = self.engine.as_ref().context("the scheduler is still starting")?;
         let (now, dry_run) = (self.host.now(), asked.dry_run);
         if engine.window(&asked.name).is_some_and(|window| !window.occurrences.is_empty()) {
@@ -245,6 +301,7 @@ impl Service {
             (None, None) => bail!("{}: it needs hosts or a number of nodes", asked.name),
         };
         let maintenance = asked.kind == WindowKind::Maintenance;
+        let margin = self.configuration.settings.reservations.margin;
         let repeat = asked.repeat.map(|repeat| Repeat {
             every: repeat.every,
             zone: repeat.zone,
@@ -255,14 +312,21 @@ impl Service {
             name: asked.name,
             kind: asked.kind,
             occurrences: vec![self.occurrence(asked.start, asked.end)],
-            margin: asked.margin.unwrap_or(if maintenance { 0.0 } else { MARGIN }),
+            margin: asked.margin.unwrap_or(if maintenance { 0.0 } else { margin }),
             overrun: asked.overrun,
             wanted,
             ranks,
             degraded: false,
             replace: asked.replace,
-            members: Members { users: asked.users, queues: asked.queues, magnetic: asked.magnetic },
+            members: Members {
+                users: asked.users,
+                groups,
+                queues: asked.queues,
+                banks: asked.banks,
+                magnetic: asked.magnetic,
+            },
             flex: asked.flex,
+            overlap: asked.overlap,
             running: asked.running.unwrap_or(if maintenance { OnRunning::Ignore } else { OnRunning::Refuse }),
             after: asked.after.unwrap_or(AfterWindow::Wait),
             repeat,
@@ -273,7 +337,7 @@ impl Service {
         self.put_window(request, window, dry_run, "create")
     }
 
-    fn alter_window(&mut self, request: &ControlRequest, asked: Alter) -> Result<Answer> {
+    fn alter_window(&mut self, request: &ControlRequest, asked: Alter, groups: GroupUsers) -> Result<Answer> {
         let engine = self.engine.as_ref().context("the scheduler is still starting")?;
         let mut window = self.live_window(&asked.name)?;
         if asked.start.is_some() || asked.end.is_some() {
@@ -304,6 +368,10 @@ impl Service {
         let members = &mut window.members;
         members.users.extend(asked.users_add);
         members.users.retain(|user| !asked.users_remove.contains(user));
+        members.groups.extend(groups);
+        members.groups.retain(|group, _| !asked.groups_remove.contains(group));
+        members.banks.extend(asked.banks_add);
+        members.banks.retain(|bank| !asked.banks_remove.contains(bank));
         members.queues.extend(asked.queues_add);
         members.queues.retain(|queue| !asked.queues_remove.contains(queue));
         window.running = asked.running.unwrap_or(window.running);
@@ -372,6 +440,13 @@ impl Service {
     ) -> Result<Answer> {
         let now = self.host.now();
         let engine = self.engine.as_ref().context("the scheduler is still starting")?;
+        // Users may write any bank where nothing validates it.
+        if !window.members.banks.is_empty() && !self.configuration.settings.reservations.banks {
+            bail!(
+                "{}: banks count where a plugin of the job manager validates them; reservations.banks = true says that one does",
+                window.name
+            );
+        }
         let first = window.occurrences.first().map_or(now, |first| first.start);
         let plan = engine.plan_window(window, now).map_err(|refused| match refused {
             WindowRefused::Running(name, jobs) => anyhow!(
@@ -380,7 +455,10 @@ impl Service {
                 named(&jobs, first)
             ),
             WindowRefused::Overlap(name, other, ranks, begins) => {
-                anyhow!("{name} overlaps {other} on {} from {begins}", hosts(engine.resources(), &ranks))
+                anyhow!(
+                    "{name} overlaps {other} on {} from {begins}; --overlap lets members of both use these nodes",
+                    hosts(engine.resources(), &ranks)
+                )
             }
             other => anyhow!("{other}"),
         })?;

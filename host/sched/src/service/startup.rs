@@ -82,7 +82,11 @@ impl Service {
         match &self.engine {
             Some(engine) if self.session.is_serving() => {
                 let (policy, waiting, running) = (engine.policy_name(), engine.pending(), engine.running());
-                format!("policy {policy}, {waiting} waiting, {running} running")
+                let held = match self.holds_for_lost_windows() {
+                    true => ", nothing starts: reservations are lost",
+                    false => "",
+                };
+                format!("policy {policy}, {waiting} waiting, {running} running{held}")
             }
             _ => "waits for the job manager".to_owned(),
         }

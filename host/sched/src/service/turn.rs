@@ -80,6 +80,7 @@ impl Service {
         self.remember();
         self.keep_vertices();
         self.tend_windows();
+        self.refresh_groups();
         self.keep_journal(waiting);
         self.answer_questions();
         self.forecast(waiting);
@@ -109,7 +110,14 @@ impl Service {
         let times = [wake, self.next_return(), self.probation_ends()];
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).ok();
         let watch = self.session.next_tick().and_then(seconds);
-        let periods = [rest, watch, self.states_due(), self.forecast_due(), self.kept_vertices.due()];
+        let periods = [
+            rest,
+            watch,
+            self.states_due(),
+            self.forecast_due(),
+            self.kept_vertices.due(),
+            self.groups.due(),
+        ];
         NextTurn {
             time: times.into_iter().flatten().fold(f64::INFINITY, f64::min),
             elapsed: periods.into_iter().flatten().min().unwrap_or(Duration::MAX),
@@ -122,6 +130,7 @@ impl Service {
             && !self.session.must_count()
             && !self.kept_vertices.is_reading()
             && !self.kept_windows.is_reading()
+            && !self.holds_for_lost_windows()
     }
 
     /// Is there something that a pass would do?

@@ -52,6 +52,11 @@ pub const KEYS: &[Key] = &[
          queues.QUEUE.placement=NAME, queues.QUEUE.policy=NAME, queues.QUEUE.policy.KEY=VALUE, queues.QUEUE.ceiling=AMOUNT, queues.QUEUE.floor=AMOUNT",
         "placement of the jobs of some queues, who decides them, and how much they may hold",
     ),
+    key(
+        "reservations",
+        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\", banks = true or false; as arguments reservations.KEY=VALUE",
+        "who may make reservations, how long before a start of one of members others must have ended, what happens when they cannot be read, and whether banks of jobs are validated",
+    ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(
         "estimates",

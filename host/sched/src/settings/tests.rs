@@ -20,7 +20,7 @@ fn without_anything_the_defaults_are_those_of_the_engine() {
 
 #[test]
 fn a_table_sets_every_key() {
-    let table = json!({
+    let mut table = json!({
         "policy": "/opt/mine.wasm", "policy-config": {"depth": 4, "fair": true, "window": "5m"},
         "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "record-format": "rv1", "annotate": false, "estimates": "5m",
         "queues": {"debug": {"placement": "lonodex"}, "batch": {}},
@@ -35,6 +35,7 @@ fn a_table_sets_every_key() {
         "audit-trail": "/var/trail", "policy-state": "/var/learned",
         "journal": "/var/journal", "journal-size": "128M",
     });
+    table["reservations"] = json!({"create": "admin", "margin": "10m", "lost": "hold", "banks": true});
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
         assert_eq!(settings.source(key.name), Source::Table, "{}", key.name);
@@ -58,6 +59,10 @@ fn a_table_sets_every_key() {
     assert_eq!(gate, (16, 17, 18));
     assert_eq!((engine.placement, engine.annotate), (Placement::Pack, false));
     assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
+    assert_eq!(
+        settings.reservations,
+        Reservations { create: Makers::Admin, margin: 600.0, lost: Lost::Hold, banks: true }
+    );
     // What is shown can be given back.
     let again: Map<String, Value> =
         KEYS.iter().map(|key| (key.name.to_owned(), settings.value(key.name))).collect();
@@ -207,6 +212,14 @@ fn what_is_wrong_in_a_table_is_named() {
         (json!({"reservations-max": null}), &["reservations-max", "found null"]),
         (json!({"watch-period": "soon"}), &["watch-period", "a duration", "soon"]),
         (json!({"watch-period": -1}), &["watch-period", "found -1"]),
+        (json!({"reservations": {"create": "all"}}), &["reservations.create", "owner or admin", "all"]),
+        (json!({"reservations": {"margin": -1}}), &["reservations.margin", "a duration", "-1"]),
+        (
+            json!({"reservations": {"color": 1}}),
+            &["reservations.color", "known are create, banks, lost, margin"],
+        ),
+        (json!({"reservations": {"lost": "wait"}}), &["reservations.lost", "go-on or hold", "wait"]),
+        (json!({"reservations": 1}), &["reservations", "a table"]),
         (json!({"audit-period": "infinity"}), &["audit-period", "infinity"]),
     ] {
         let said = refused(Settings::from_table(&table));

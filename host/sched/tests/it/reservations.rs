@@ -92,6 +92,134 @@ fn feat_25_who_may_do_what() {
     }
 }
 
+/// FEAT-25: with `create = "admin"` who has the admin role makes them too, and a reload changes that.
+#[test]
+fn feat_25_administrators_make_reservations_where_the_site_says_so() {
+    let admin = (5589, role::USER | role::ADMIN);
+    let mut world = world();
+    let create = |world: &mut World, who| {
+        let payload = maintenance("dst", "node0", 2000.0, 3000.0);
+        let tag = world.send_as(who, "sched-fluxgate.reservation-create", &payload);
+        world.settle();
+        world.answer(tag).unwrap().clone()
+    };
+    let (number, why) = create(&mut world, admin).unwrap_err();
+    assert!(number == errno::EPERM && why.contains("reservations.create = \"admin\""), "{number} {why}");
+    let tag = world.send_as(admin, "sched-fluxgate.policy-unset", &json!({"queue": "debug"}));
+    world.settle();
+    assert_eq!(world.answer(tag).unwrap().as_ref().unwrap_err().0, errno::EPERM, "nothing else");
+    let table = json!({"policy": "builtin-fcfs", "reservations": {"create": "admin", "margin": "1m"}});
+    let tag = world.ask("config-reload", &json!({"sched-fluxgate": table}));
+    assert!(world.answer(tag).unwrap().is_ok());
+    assert_eq!(create(&mut world, GUEST).unwrap_err().0, errno::EPERM);
+    let made = create(&mut world, admin).unwrap();
+    assert_eq!(made["reservation"]["created"]["userid"], 5589);
+    let dat = json!({"name": "dat", "kind": "dedicated", "start": 5000.0, "end": 6000.0, "hosts": "all", "users": [7]});
+    let made = ask(&mut world, "create", dat.clone()).unwrap();
+    assert_eq!(
+        (&made["reservation"]["margin"], &made["reservation"]["overlap"]),
+        (&json!(60.0), &json!(false))
+    );
+    let other = with(dat, json!({"name": "other", "overlap": true}));
+    assert_eq!(ask(&mut world, "create", other).unwrap()["reservation"]["overlap"], true);
+}
+
+/// FEAT-13: groups are looked up when they are named and every ten minutes; a failed look-up keeps what was known.
+#[test]
+fn feat_13_groups_are_looked_up_beside_the_scheduler() {
+    let mut world = world();
+    let dat = |groups: &[&str]| {
+        json!({
+            "name": "dat", "kind": "dedicated", "start": 5000.0, "end": 9000.0, "hosts": "all", "groups": groups, "users": [3],
+        })
+    };
+    let asked = |world: &mut World, method: &str, payload: &Value| {
+        let tag = world.ask(&format!("reservation-{method}"), payload);
+        assert_eq!((world.answer(tag), world.work()), (None, vec!["groups"]));
+        world.finish("groups");
+        world.answer(tag).unwrap().clone().map_err(|(_, why)| why)
+    };
+    let why = asked(&mut world, "create", &dat(&["matsci"])).unwrap_err();
+    assert_eq!(why, "group matsci: the directory does not answer");
+    world.group("matsci", Some(&[7, 8]));
+    let many: Vec<u32> = (0..1025).collect();
+    world.group("all", Some(&many));
+    let why = asked(&mut world, "create", &dat(&["all"])).unwrap_err();
+    assert_eq!(why, "group all: it has more than 1024 users");
+    let made = asked(&mut world, "create", &dat(&["matsci"])).unwrap();
+    let who = &made["reservation"]["who"];
+    assert_eq!((&who["groups"], &who["group_users"]), (&json!(["matsci"]), &json!({"matsci": [7, 8]})));
+    assert!(world.kvs[KEY].to_string().len() > 100);
+    let users = |world: &mut World| {
+        ask(world, "show", json!({"name": "dat"})).unwrap()["who"]["group_users"]["matsci"].clone()
+    };
+    // Nothing is looked up before ten minutes have passed.
+    world.group("matsci", Some(&[7, 9]));
+    world.advance(599.0);
+    assert!(world.work().is_empty());
+    world.advance(1.0);
+    let kept = world.kvs[KEY].clone();
+    world.finish("groups");
+    assert_eq!(users(&mut world), json!([7, 9]));
+    assert_ne!(world.kvs[KEY], kept, "what was found is kept");
+    // A directory that does not answer changes nothing.
+    world.group("matsci", None);
+    for _ in 0..2 {
+        world.advance(600.0);
+        world.finish("groups");
+        assert_eq!(users(&mut world), json!([7, 9]));
+    }
+    world.group("matsci", Some(&many));
+    world.advance(600.0);
+    world.finish("groups");
+    assert_eq!(users(&mut world), json!([7, 9]), "too many are not taken");
+    // The next scheduler has the users before it looks them up, which it does at once.
+    world.group("bio", Some(&[11]));
+    let more = asked(&mut world, "alter", &json!({"name": "dat", "groups_add": ["bio"]})).unwrap();
+    assert_eq!(more["reservation"]["who"]["groups"], json!(["bio", "matsci"]));
+    let fewer = ask(&mut world, "alter", json!({"name": "dat", "groups_remove": ["bio"]})).unwrap();
+    assert_eq!(fewer["reservation"]["who"]["groups"], json!(["matsci"]));
+    let mut second = World::on(crate::world::machine("0-3"), &table(), world.kvs.clone());
+    assert_eq!(users(&mut second), json!([7, 9]));
+    second.group("matsci", Some(&[7]));
+    second.settle();
+    second.finish("groups");
+    assert_eq!(users(&mut second), json!([7]));
+    // A reservation that is over has nothing looked up.
+    ask(&mut second, "end", json!({"name": "dat"})).unwrap();
+    second.advance(700.0);
+    assert!(second.work().is_empty());
+}
+
+/// FEAT-12: banks are accepted where the site says that they are validated, and admit jobs of theirs.
+#[test]
+fn feat_12_banks_count_where_they_are_validated() {
+    let dat = json!({
+        "name": "dat", "kind": "dedicated", "start": 1000.0, "end": 9000.0, "hosts": "all", "banks": ["physics"],
+        "magnetic": true, "margin": 0,
+    });
+    let refused = ask(&mut world(), "create", dat.clone()).unwrap_err();
+    assert!(refused.contains("reservations.banks = true"), "{refused}");
+    let mut world = World::serving(&json!({"policy": "builtin-fcfs", "reservations": {"banks": true}}));
+    let made = ask(&mut world, "create", dat).unwrap();
+    assert_eq!(made["reservation"]["who"]["banks"], json!(["physics"]));
+    let of = |bank: &str| {
+        use fluxgate_formats::jobspec::Simple;
+        let simple = Simple { slots: 1, duration: 10.0, command: vec!["app".into()], ..Simple::default() };
+        let mut spec = simple.build();
+        spec.set_system_attr("bank", json!(bank)).unwrap();
+        spec.to_value()
+    };
+    world.submit_spec(1, &of("physics"));
+    world.submit_spec(2, &of("art"));
+    world.settle();
+    assert_eq!(world.started, [1]);
+    ask(&mut world, "alter", json!({"name": "dat", "banks_add": ["art"], "banks_remove": ["physics"]}))
+        .unwrap();
+    world.settle();
+    assert_eq!(world.started, [1, 2]);
+}
+
 /// FEAT-26: what was answered is there again; what cannot be read is told, and kept aside.
 #[test]
 fn feat_26_reservations_survive_a_restart() {
@@ -113,6 +241,65 @@ fn feat_26_reservations_survive_a_restart() {
     let mut third = World::on(machine, &table(), BTreeMap::from([(KEY.to_owned(), junk)]));
     assert_eq!(ask(&mut third, "list", json!({})).unwrap()["reservations"], json!([]));
     assert!(third.kvs.contains_key("sched-fluxgate.reservations-unreadable"));
+}
+
+/// FEAT-26: with `lost = "hold"` nothing starts without the reservations that were there, until the owner or a reload says so.
+#[test]
+fn feat_26_nothing_starts_without_reservations_that_are_lost_where_the_site_says_so() {
+    let held = || {
+        let kvs = BTreeMap::from([(KEY.to_owned(), json!({"ver": 1, "type": "val", "data": "e30="}))]);
+        let table = json!({"policy": "builtin-fcfs", "reservations": {"lost": "hold"}});
+        let mut world = World::on(crate::world::machine("0-3"), &table, kvs);
+        world.submit(1, 4, 10.0);
+        world.settle();
+        assert!(world.started.is_empty(), "nothing starts");
+        let list = ask(&mut world, "list", json!({})).unwrap();
+        assert!(list["held"] == true && list["lost"].as_str().unwrap().contains("missing field"), "{list}");
+        assert!(world.service.status_line().ends_with("nothing starts: reservations are lost"));
+        let tag = world.ask("explain", &json!({"id": 1}));
+        world.finish("question");
+        let why = world.answer(tag).unwrap().clone().unwrap();
+        assert_eq!(why["reason_kind"], "held", "{why}");
+        assert!(why["reason"].as_str().unwrap().starts_with("nothing starts: reservations"), "{why}");
+        world
+    };
+    let mut world = held();
+    let tag = world.send_as(GUEST, "sched-fluxgate.reservation-accept-loss", &json!({}));
+    world.settle();
+    assert_eq!(world.answer(tag).unwrap().as_ref().unwrap_err().0, errno::EPERM);
+    ask(&mut world, "accept-loss", json!({"dry_run": true})).unwrap();
+    world.settle();
+    assert!(world.started.is_empty(), "a dry run");
+    // Reservations may be made again before anything starts.
+    ask(&mut world, "create", maintenance("dst", "all", 1005.0, 2000.0)).unwrap();
+    assert_eq!(ask(&mut world, "accept-loss", json!({})).unwrap()["held"], true);
+    world.settle();
+    assert!(world.started.is_empty(), "the new one is in force before the first start");
+    assert!(world.trail().contains(&"accept-loss  done".to_owned()), "{:?}", world.trail());
+    ask(&mut world, "cancel", json!({"name": "dst"})).unwrap();
+    world.settle();
+    assert_eq!(world.started, [1]);
+    assert_eq!(ask(&mut world, "list", json!({})).unwrap()["lost"], Value::Null);
+    assert_eq!(ask(&mut world, "accept-loss", json!({})).unwrap()["lost"], Value::Null, "again");
+    let mut world = held();
+    let tag = world.ask("config-reload", &json!({"sched-fluxgate": table()}));
+    assert!(world.answer(tag).unwrap().is_ok());
+    world.settle();
+    assert_eq!(world.started, [1], "a reload with lost = \"go-on\"");
+    // Where the KVS does not answer, nothing is written over before that.
+    let kvs = BTreeMap::from([(KEY.to_owned(), Value::Null)]);
+    let mut world = World::on(crate::world::machine("0-3"), &table(), kvs);
+    let list = ask(&mut world, "list", json!({})).unwrap();
+    assert!(list["held"] == false && list["lost"].is_string(), "{list}");
+    world.submit(1, 4, 10.0);
+    world.settle();
+    assert_eq!(world.started, [1], "it goes on");
+    let refused = ask(&mut world, "create", maintenance("dst", "all", 2000.0, 3000.0)).unwrap_err();
+    assert!(refused.contains("could not be read") && refused.contains("accept-loss"), "{refused}");
+    assert_eq!(world.kvs[KEY], Value::Null, "it is not written over");
+    ask(&mut world, "accept-loss", json!({})).unwrap();
+    ask(&mut world, "create", maintenance("dst", "all", 2000.0, 3000.0)).unwrap();
+    assert!(world.kvs[KEY].is_object());
 }
 
 /// FEAT-93: a downgrade is safe: what a later version kept is left as it is, and a copy is kept aside.
@@ -156,7 +343,9 @@ fn feat_16_running_jobs_are_named_left_or_shortened() {
     // Another reservation of members on the same nodes.
     let other = with(dat(json!({"running": "ignore"})), json!({"name": "other", "start": 3500.0}));
     let refused = ask(&mut world, "create", other).unwrap_err();
-    assert_eq!(refused, "other overlaps dat on node[0-3] from at 3000");
+    let overlaps =
+        "other overlaps dat on node[0-3] from at 3000; --overlap lets members of both use these nodes";
+    assert_eq!(refused, overlaps);
 }
 
 #[test]
@@ -194,7 +383,7 @@ fn feat_21_22_altered_skipped_repeated_and_ended_early() {
     assert_eq!((&altered["end"], &altered["nodes"]), (&json!(6000.0), &json!(3)));
     assert_eq!(altered["who"]["users"], json!([8]));
     let nobody = ask(&mut world, "alter", json!({"name": "dat", "users_remove": [8]})).unwrap_err();
-    assert_eq!(nobody, "dat: it needs users or queues who may use it");
+    assert_eq!(nobody, "dat: it needs users, groups, queues or banks who may use it");
     let twice = ask(&mut world, "create", maintenance("dat", "all", 9000.0, 9500.0)).unwrap_err();
     assert!(twice.contains("`alter` changes it"), "{twice}");
 }

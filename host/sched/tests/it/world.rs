@@ -28,6 +28,7 @@ struct Outside {
     work: Vec<Work>,
     files: BTreeMap<PathBuf, Vec<u8>>,
     trail: Vec<Value>,
+    groups: BTreeMap<String, BTreeSet<u32>>,
     /// All that was done here, a line each.
     log: Vec<String>,
 }
@@ -99,6 +100,13 @@ impl Host for Door {
         Ok(after + fluxgate_formats::fsd::parse(every)?)
     }
 
+    fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
+        self.with(|outside| {
+            outside.log.push(format!("look up {group}"));
+            outside.groups.get(group).cloned().context("the directory does not answer")
+        })
+    }
+
     fn usage(&self, _: Usage) -> Result<Value> {
         Ok(Value::Null)
     }
@@ -117,7 +125,7 @@ pub struct World {
     door: Arc<Door>,
     /// What the broker says of its configuration.
     pub config: Value,
-    /// Values of the KVS, as they were committed.
+    /// Values of the KVS, as they were committed. The lookup of a null value fails.
     pub kvs: BTreeMap<String, Value>,
     /// Changes of jobs that the job manager was asked for.
     pub updates: Vec<Value>,
@@ -280,6 +288,7 @@ impl World {
                 message.respond_json(&json!({"rootref": "x", "rootseq": 1}))
             }
             "kvs.lookup" => match self.kvs.get(message.json().unwrap()["key"].as_str().unwrap()) {
+                Some(Value::Null) => message.respond_error(errno::ETIMEDOUT, ""),
                 Some(value) => message.respond_json(&json!({ "val": value })),
                 None => message.respond_error(errno::ENOENT, ""),
             },
@@ -413,6 +422,14 @@ impl World {
         let finished = self.run(name);
         self.service.finished(finished);
         self.settle();
+    }
+
+    /// A group has these users from now on; without, it cannot be looked up.
+    pub fn group(&mut self, name: &str, users: Option<&[u32]>) {
+        self.door.with(|outside| match users {
+            Some(users) => drop(outside.groups.insert(name.to_owned(), users.iter().copied().collect())),
+            None => drop(outside.groups.remove(name)),
+        });
     }
 
     /// The entries of the audit trail: what, policy and verdict.

@@ -1,5 +1,6 @@
 //! The rule of reservations: a job that may not use one holds none of its nodes for a time that meets it, up to its
-//! limit; a member ends inside.
+//! limit; a member ends inside. Members of another reservation may hold nodes that both have, inside of their own, where one of both
+//! asks for that.
 //!
 //! This module shares no code with engine and graph.
 
@@ -57,7 +58,18 @@ impl Reserved {
             }
             let inside =
                 window.occurrences.iter().any(|at| at.start <= start && end <= at.end + window.overrun);
-            if !(inside && self.is_member(window, job)) {
+            let shared = || {
+                self.windows.iter().any(|own| {
+                    let common = window.ranks.intersection(&own.ranks);
+                    let held = window.ranks.iter().filter(|rank| ranks.iter().any(|r| r.contains(rank)));
+                    window.kind == WindowKind::Dedicated
+                        && (own.overlap || window.overlap)
+                        && self.is_member(own, job)
+                        && own.occurrences.iter().any(|at| at.start <= start && end <= at.end + own.overrun)
+                        && held.into_iter().all(|rank| common.contains(rank))
+                })
+            };
+            if !(inside && self.is_member(window, job) || shared()) {
                 report.add(Violation::Reserved(job.id, window.name.clone()));
             }
         }

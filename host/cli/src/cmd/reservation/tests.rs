@@ -12,8 +12,8 @@ fn window(name: &str, kind: &str, state: &str) -> Value {
         "margin": 300.0, "overrun": 0.0,
         "places": {"nodes": 512, "constraint": {"properties": ["gpu"]}},
         "ranks": "512-1023", "nodelist": "tuo[513-1024]", "nodes": 512,
-        "who": {"users": [4_000_000_001u32, 4_000_000_002u32], "queues": ["pdat"], "magnetic": false},
-        "running": "shorten", "after": "wait", "flex": false, "replace": false, "repeat": null, "note": "",
+        "who": {"users": [4_000_000_001u32, 4_000_000_002u32], "groups": ["matsci"], "queues": ["pdat"], "banks": ["physics"], "magnetic": false},
+        "running": "shorten", "after": "wait", "flex": false, "overlap": false, "replace": false, "repeat": null, "note": "",
         "created": {"userid": 0, "time": 1_795_400_000.0}, "running_later": 3,
     })
 }
@@ -52,6 +52,20 @@ fn feat_16_what_was_done_and_what_would_be() {
     insta::assert_snapshot!(all.join("\n"));
 }
 
+#[test]
+fn feat_26_that_reservations_are_lost_as_text() {
+    let answer =
+        |held: bool, dry: bool| json!({"lost": "version 2 is not known", "held": held, "dry_run": dry});
+    let mut all = Vec::new();
+    for held in [false, true] {
+        all.extend(loss(&answer(held, false)));
+        all.extend([accepted(&answer(held, true)), accepted(&answer(held, false))]);
+    }
+    assert_eq!(loss(&json!({"lost": null, "held": false})), None);
+    all.push(accepted(&json!({"lost": null, "held": false})));
+    insta::assert_snapshot!(all.join("\n"));
+}
+
 #[derive(Debug, Parser)]
 struct Line {
     #[command(subcommand)]
@@ -71,7 +85,7 @@ fn feat_10_requests_as_json() {
     };
     let one =
         "create dst --maintenance --start 2026-12-01T08:00 --duration 12h --hosts all --zone Europe/Paris";
-    let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --queues pdat --magnetic \
+    let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --groups matsci --banks physics --queues pdat --magnetic --overlap \
         --running shorten --after free --margin 10m --overrun 5m --repeat weekly --until 2027-01-01 --zone UTC --dry-run";
     insta::assert_json_snapshot!([create(one).unwrap(), create(two).unwrap()]);
     let present = json!({"start": now, "end": now + 3600.0});
@@ -79,10 +93,15 @@ fn feat_10_requests_as_json() {
         ReservationCmd::Alter(args) => args.request(now, &present),
         other => panic!("{other:?}"),
     };
-    let asked = alter("alter dat --end +2h --users +9,-7 --queues -pdat --running end").unwrap();
+    let asked = alter(
+        "alter dat --end +2h --users +9,-7 --groups +bio,-matsci --banks -art --queues -pdat --running end",
+    )
+    .unwrap();
     assert_eq!(asked["end"], now + 3600.0 + 7200.0);
     assert_eq!((&asked["users_add"], &asked["users_remove"]), (&json!([9]), &json!([7])));
     assert_eq!((&asked["queues_remove"], &asked["running"]), (&json!(["pdat"]), &json!("end")));
+    assert_eq!((&asked["groups_add"], &asked["groups_remove"]), (&json!(["bio"]), &json!(["matsci"])));
+    assert_eq!((&asked["banks_add"], &asked["banks_remove"]), (&json!([]), &json!(["art"])));
     let wrong = alter("alter dat --users carol").unwrap_err().to_string();
     assert_eq!(wrong, "--users carol: expected +NAME or -NAME");
     for line in [

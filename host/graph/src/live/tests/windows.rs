@@ -6,17 +6,36 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Access, OCCURRENCES_MAX, WINDOWS_MAX, WindowError, WindowId, WindowSpan};
+use crate::{Access, OCCURRENCES_MAX, Sharing, WINDOWS_MAX, WindowError, WindowId, WindowSpan};
 
 /// The kinds of steps.
 #[derive(Debug, Clone)]
 enum Step {
-    Start { nodes: u32, duration: u32, access: Option<(u8, u32)>, cores: bool },
+    Start {
+        nodes: u32,
+        duration: u32,
+        access: Option<(u8, u32)>,
+        cores: bool,
+    },
     Release(usize),
     Wait(u32),
-    Window { id: u32, after: u32, long: u32, margin: u32, overrun: u32, nodes: u8, every: u32, times: u32 },
+    Window {
+        id: u32,
+        after: u32,
+        long: u32,
+        margin: u32,
+        overrun: u32,
+        nodes: u8,
+        every: u32,
+        times: u32,
+        sharing: u8,
+    },
     Remove(u32),
-    Reserve { nodes: u32, duration: u32, access: Option<(u8, u32)> },
+    Reserve {
+        nodes: u32,
+        duration: u32,
+        access: Option<(u8, u32)>,
+    },
 }
 
 fn access() -> impl Strategy<Value = Option<(u8, u32)>> {
@@ -31,9 +50,9 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(nodes, duration, access, cores)| Step::Start { nodes, duration, access, cores }),
         2 => (0..8usize).prop_map(Step::Release),
         3 => (1..12u32).prop_map(Step::Wait),
-        3 => (0..3u32, 0..30u32, 1..25u32, 0..4u32, 0..4u32, nodes, 25..40u32, 0..3u32)
-            .prop_map(|(id, after, long, margin, overrun, nodes, every, times)| {
-                Step::Window { id, after, long, margin, overrun, nodes, every, times }
+        3 => (0..3u32, 0..30u32, 1..25u32, 0..4u32, 0..4u32, nodes, 25..40u32, 0..3u32, 0..3u8)
+            .prop_map(|(id, after, long, margin, overrun, nodes, every, times, sharing)| {
+                Step::Window { id, after, long, margin, overrun, nodes, every, times, sharing }
             }),
         1 => (0..3u32).prop_map(Step::Remove),
         2 => (1..5u32, 1..30u32, access())
@@ -54,24 +73,28 @@ fn access_of(access: Option<(u8, u32)>) -> Option<Access> {
 struct Model {
     nodes: u32,
     held: BTreeMap<u32, (u64, f64)>,
-    windows: BTreeMap<u32, (Idset, Vec<WindowSpan>)>,
+    windows: BTreeMap<u32, (Idset, Vec<WindowSpan>, Sharing)>,
 }
 
 impl Model {
     /// FEAT-6 for one node: a request without access takes it for no span that meets a window of it; one with access takes only nodes of
-    /// the window, inside of it.
+    /// the window, inside of it. FEAT-25: inside of its own window it may take nodes that another window shares.
     fn allows(&self, node: u32, access: Option<Access>, start: f64, end: f64) -> bool {
         let inside = |w: &WindowSpan| w.start <= start && end <= w.until;
-        let others = self.windows.iter().all(|(id, (ranks, spans))| {
+        let of = access.and_then(|access| self.windows.get(&access.window().0));
+        let own = of.filter(|(ranks, spans, _)| ranks.contains(node) && spans.iter().any(inside));
+        let others = self.windows.iter().all(|(id, (ranks, spans, sharing))| {
             let met = ranks.contains(node) && spans.iter().any(|w| w.from < end && start < w.end);
-            let own = access.filter(|access| access.window() == WindowId(*id));
-            !met || own.is_some_and(|access| matches!(access, Access::Free(_)) || spans.iter().any(inside))
+            let this = access.filter(|access| access.window() == WindowId(*id));
+            let asked = |of: Sharing| of == Sharing::Asked;
+            let never = |of: Sharing| of == Sharing::Never;
+            let shared = own
+                .is_some_and(|(.., of)| (asked(*of) || asked(*sharing)) && !never(*of) && !never(*sharing));
+            !met || shared
+                || this.is_some_and(|access| matches!(access, Access::Free(_)) || spans.iter().any(inside))
         });
         let own = match access {
-            Some(Access::Only(id)) => {
-                let own = self.windows.get(&id.0);
-                own.is_some_and(|(ranks, spans)| ranks.contains(node) && spans.iter().any(inside))
-            }
+            Some(Access::Only(_)) => own.is_some(),
             _ => true,
         };
         others && own
@@ -90,7 +113,7 @@ impl Model {
         times.extend(
             self.windows
                 .values()
-                .flat_map(|(_, all)| all)
+                .flat_map(|(_, all, _)| all)
                 .flat_map(|w| [w.start, w.end])
                 .filter(|time| *time > now),
         );
@@ -137,7 +160,9 @@ impl World {
 
     /// A window of the calendar and of the model; the calendar is as the caller, who is to take ended ones away, keeps it.
     fn window(&mut self, step: &Step) {
-        let Step::Window { id, after, long, margin, overrun, nodes, every, times } = *step else { return };
+        let Step::Window { id, after, long, margin, overrun, nodes, every, times, sharing } = *step else {
+            return;
+        };
         let ranks: Idset = (0..self.model.nodes).filter(|node| nodes >> (node % 8) & 1 == 1).collect();
         let span = |n: u32| {
             let start = self.now + f64::from(after + n * every);
@@ -145,8 +170,9 @@ impl World {
             WindowSpan { from: start - f64::from(margin), start, end, until: end + f64::from(overrun) }
         };
         let spans: Vec<WindowSpan> = (0..=times).map(span).collect();
-        self.m.put_window(WindowId(id), &ranks, spans.clone()).unwrap();
-        self.model.windows.insert(id, (ranks, spans));
+        let sharing = [Sharing::Never, Sharing::IfAsked, Sharing::Asked][sharing as usize];
+        self.m.put_window(WindowId(id), &ranks, spans.clone(), sharing).unwrap();
+        self.model.windows.insert(id, (ranks, spans, sharing));
     }
 }
 
@@ -242,7 +268,7 @@ proptest! {
     /// FEAT-6, FEAT-7: a start is admitted if and only if enough nodes are free that the rule allows, and the earliest start is
     /// the first moment at which that is so.
     #[test]
-    fn feat_6_feat_7_the_rule_of_the_gate(nodes in 1..7u32, steps in proptest::collection::vec(step(), 1..50)) {
+    fn feat_6_feat_7_feat_25_the_rule_of_the_gate(nodes in 1..7u32, steps in proptest::collection::vec(step(), 1..50)) {
         run(nodes, &steps);
     }
 
@@ -263,7 +289,7 @@ fn feat_8_a_far_window_costs_nothing() {
         let mut m = cluster(8, 4, 0);
         if window {
             let span = WindowSpan { from: 1e6, start: 1e6, end: 2e6, until: 2e6 };
-            m.put_window(WindowId(1), &ids("0-7"), vec![span]).unwrap();
+            m.put_window(WindowId(1), &ids("0-7"), vec![span], Sharing::Never).unwrap();
         }
         let (half, all, one) = (cores(&mut m, 16, 1), cores(&mut m, 32, 1), cores(&mut m, 1, 1));
         start(&mut m, 1, &half, 0.0, 50.0, Placement::First).unwrap();
@@ -288,7 +314,7 @@ fn feat_8_windows_of_all_nodes_search_no_places() {
         for week in 0..20 {
             let start = 100.0 + 1000.0 * f64::from(week);
             let span = WindowSpan { from: start, start, end: start + 300.0, until: start + 300.0 };
-            m.put_window(WindowId(week), &ids(ranks), vec![span]).unwrap();
+            m.put_window(WindowId(week), &ids(ranks), vec![span], Sharing::Never).unwrap();
         }
         let (half, all, one) = (cores(&mut m, 16, 1), cores(&mut m, 32, 1), cores(&mut m, 1, 1));
         start(&mut m, 1, &half, 0.0, 50.0, Placement::First).unwrap();
@@ -325,7 +351,7 @@ fn feat_9_time_passing_searches_nothing() {
     let mut m = cluster(4, 1, 0);
     let put = |m: &mut Resources, start: f64| {
         let span = WindowSpan { from: start, start, end: 1000.0, until: 1000.0 };
-        m.put_window(WindowId(1), &ids("0-2"), vec![span]).unwrap();
+        m.put_window(WindowId(1), &ids("0-2"), vec![span], Sharing::Never).unwrap();
     };
     put(&mut m, 500.0);
     let two = nodes(&mut m, 2);
@@ -358,13 +384,23 @@ fn feat_30_windows_are_checked_and_bounded() {
         WindowSpan { end: f64::INFINITY, until: f64::INFINITY, ..span },
         WindowSpan { from: f64::NAN, ..span },
     ] {
-        assert_eq!(m.put_window(WindowId(0), &ids("0"), vec![span, wrong]), Err(WindowError::Times));
+        assert_eq!(
+            m.put_window(WindowId(0), &ids("0"), vec![span, wrong], Sharing::Never),
+            Err(WindowError::Times)
+        );
     }
     for id in 0..WINDOWS_MAX as u32 {
-        m.put_window(WindowId(id), &ids("0"), vec![span]).unwrap();
+        m.put_window(WindowId(id), &ids("0"), vec![span], Sharing::Never).unwrap();
     }
-    assert_eq!(m.put_window(WindowId(u32::MAX), &ids("0"), vec![span]), Err(WindowError::TooMany));
-    assert_eq!(m.put_window(WindowId(7), &ids("0"), vec![span]), Ok(()), "in the place of another");
+    assert_eq!(
+        m.put_window(WindowId(u32::MAX), &ids("0"), vec![span], Sharing::Never),
+        Err(WindowError::TooMany)
+    );
+    assert_eq!(
+        m.put_window(WindowId(7), &ids("0"), vec![span], Sharing::Never),
+        Ok(()),
+        "in the place of another"
+    );
     let often = vec![span; OCCURRENCES_MAX + 1];
-    assert_eq!(m.put_window(WindowId(7), &ids("0"), often), Err(WindowError::TooOften));
+    assert_eq!(m.put_window(WindowId(7), &ids("0"), often, Sharing::Never), Err(WindowError::TooOften));
 }

@@ -1,0 +1,188 @@
+//! Reservations in words, for people.
+//!
+//! Must never ask anything of the scheduler.
+
+use fluxgate_formats::{JobId, fsd};
+use serde_json::Value;
+
+use crate::render;
+
+/// What was done, or would be, in words.
+pub(super) fn said(what: &str, answer: &Value) -> String {
+    let row = &answer["reservation"];
+    let name = render::plain(&row["name"]);
+    let would = if answer["dry_run"] == true { "would " } else { "" };
+    let verb = match (what, would) {
+        ("create", "") => "keeps",
+        ("create", _) => "keep",
+        ("alter", "") => "now keeps",
+        ("alter", _) => "keep",
+        ("cancel", "") => return format!("reservation {name} is forgotten"),
+        ("cancel", _) => return format!("reservation {name} would be forgotten"),
+        (_, "") => "next keeps",
+        _ => "next keep",
+    };
+    if row["start"].is_null() {
+        return format!("reservation {name} {}", if would.is_empty() { "is over" } else { "would be over" });
+    }
+    let mut text = format!(
+        "reservation {name} {would}{verb} {} nodes, {}, from {} to {}",
+        row["nodes"],
+        render::plain(&row["nodelist"]),
+        time(&row["start"]),
+        time(&row["end"])
+    );
+    let late = answer["in_the_way"].as_array().map_or(&[][..], |jobs| jobs);
+    if !late.is_empty() {
+        let name = |job: &Value| job["id"].as_u64().map(|id| JobId(id).to_string());
+        let first: Vec<String> = late.iter().take(8).filter_map(name).collect();
+        let more = if late.len() > first.len() { ", ..." } else { "" };
+        let fate = match row["running"].as_str() {
+            Some("shorten") => "their limits end at its start",
+            Some("end") => "they are ended at its start",
+            _ => "they go on",
+        };
+        text += &format!(
+            "; {} running jobs end after its start ({}{more}): {fate}",
+            late.len(),
+            first.join(", ")
+        );
+    }
+    text
+}
+
+fn time(value: &Value) -> String {
+    value.as_f64().map_or_else(|| "-".to_owned(), render::time)
+}
+
+/// That reservations are lost, if so.
+pub(super) fn loss(answer: &Value) -> Option<String> {
+    let why = answer["lost"].as_str()?;
+    let held = if answer["held"] == true {
+        "nothing starts before"
+    } else {
+        "jobs start without them; end this with"
+    };
+    Some(format!("the reservations of before could not be read ({why}); {held} `reservation accept-loss`"))
+}
+
+/// What was accepted, or would be.
+pub(super) fn accepted(answer: &Value) -> String {
+    if answer["lost"].is_null() {
+        return "no reservations are lost".to_owned();
+    }
+    let lost = format!("the reservations of before are lost ({})", render::plain(&answer["lost"]));
+    match (answer["held"] == true, answer["dry_run"] == true) {
+        (true, true) => format!("{lost}; jobs would start again"),
+        (true, false) => format!("{lost}; jobs start again"),
+        (false, true) => format!("{lost}; the scheduler would not say so any more"),
+        (false, false) => format!("{lost}; the scheduler goes on without them"),
+    }
+}
+
+/// Who may use it.
+fn who(row: &Value) -> String {
+    let of = &row["who"];
+    if row["kind"] == "maintenance" {
+        return "-".to_owned();
+    }
+    let users = of["users"].as_array().into_iter().flatten().filter_map(Value::as_u64);
+    let name = |uid: u64| {
+        let uid = u32::try_from(uid).ok().map(nix::unistd::Uid::from_raw);
+        let known = uid.and_then(|uid| nix::unistd::User::from_uid(uid).ok().flatten());
+        known.map(|user| user.name)
+    };
+    let mut all: Vec<String> = users.map(|uid| name(uid).unwrap_or_else(|| uid.to_string())).collect();
+    if of["users"].is_null() {
+        all.push("users".to_owned());
+    }
+    let names = |key: &str| of[key].as_array().into_iter().flatten().map(render::plain).collect::<Vec<_>>();
+    all.extend(names("groups").iter().map(|group| format!("@{group}")));
+    all.extend(names("banks").iter().map(|bank| format!("bank {bank}")));
+    all.extend(
+        of["queues"].as_array().into_iter().flatten().map(|queue| format!("queue {}", render::plain(queue))),
+    );
+    all.join(",")
+}
+
+/// Rows of reservations.
+pub(super) fn table(rows: &[Value]) -> comfy_table::Table {
+    let mut table = render::table(&[
+        "NAME",
+        "KIND",
+        "STATE",
+        "START",
+        "DURATION>",
+        "NNODES>",
+        "NODELIST",
+        "FOR",
+        "RUNNING",
+    ]);
+    for row in rows {
+        let long =
+            row["end"].as_f64().zip(row["start"].as_f64()).map(|(end, start)| fsd::format(end - start));
+        let later = match row["running_later"].as_u64() {
+            Some(jobs) if jobs > 0 => format!("{jobs} end later"),
+            _ => "-".to_owned(),
+        };
+        table.add_row([
+            render::plain(&row["name"]),
+            render::plain(&row["kind"]),
+            render::plain(&row["state"]),
+            time(&row["start"]),
+            long.unwrap_or_else(|| "-".to_owned()),
+            row["nodes"].to_string(),
+            render::plain(&row["nodelist"]),
+            who(row),
+            later,
+        ]);
+    }
+    table
+}
+
+/// All that is known of one.
+pub(super) fn pairs(row: &Value) -> comfy_table::Table {
+    let mut table = render::pairs();
+    let plain = |key: &str| render::plain(&row[key]);
+    let seconds = |key: &str| fsd::format(row[key].as_f64().unwrap_or(0.0));
+    let times = row["occurrences"].as_array().into_iter().flatten();
+    let times: Vec<String> = times.map(|span| format!("{} to {}", time(&span[0]), time(&span[1]))).collect();
+    let repeat = match row["repeat"]["every"].as_str() {
+        Some(every) => format!("{every}, {}", render::plain(&row["repeat"]["zone"])),
+        None => "-".to_owned(),
+    };
+    let constraint = &row["places"]["constraint"];
+    let chosen = match row["places"]["nodes"].as_u64() {
+        Some(nodes) if constraint.as_object().is_some_and(|of| !of.is_empty()) => {
+            format!("{nodes} that meet {constraint}")
+        }
+        Some(nodes) => format!("{nodes}, any"),
+        None => "-".to_owned(),
+    };
+    for (what, value) in [
+        ("name", plain("name")),
+        ("kind", plain("kind")),
+        ("state", plain("state")),
+        ("times", times.join("\n")),
+        ("repeat", repeat),
+        ("nodes", format!("{}: {}", row["nodes"], plain("nodelist"))),
+        ("chosen", chosen),
+        ("for", who(row)),
+        ("magnetic", plain_bool(&row["who"]["magnetic"])),
+        ("flex", plain_bool(&row["flex"])),
+        ("overlap", plain_bool(&row["overlap"])),
+        ("running jobs", plain("running")),
+        ("members at its end", plain("after")),
+        ("margin", seconds("margin")),
+        ("overrun", seconds("overrun")),
+        ("note", plain("note")),
+        ("made", format!("by user {} at {}", row["created"]["userid"], time(&row["created"]["time"]))),
+    ] {
+        table.add_row([what.to_owned(), value]);
+    }
+    table
+}
+
+fn plain_bool(value: &Value) -> String {
+    if value == true { "yes".to_owned() } else { "no".to_owned() }
+}

@@ -1,0 +1,109 @@
+//! What a site sets of reservations: who may make them, and what they are where nothing else is asked for.
+//!
+//! Must never know a reservation.
+
+use anyhow::{Result, anyhow, bail};
+use serde_json::{Map, Value, json};
+
+use super::PERIOD_MAX;
+use super::keys::{Key, key};
+use super::value::Given;
+
+/// Who may make, change and end reservations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Makers {
+    /// The owner of the instance.
+    #[default]
+    Owner,
+    /// Who has the admin role of the instance (`FLUX_ROLE_ADMIN`) as well.
+    Admin,
+}
+
+/// What a scheduler does that cannot read the reservations of the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lost {
+    /// It starts jobs without them.
+    #[default]
+    GoOn,
+    /// It starts no job until it is told that they are lost.
+    Hold,
+}
+
+/// The table `reservations`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reservations {
+    /// Who may make, change and end them.
+    pub create: Makers,
+    /// Seconds that a reservation of members is kept free of expected ends before its start, unless another margin is asked
+    /// for.
+    pub margin: f64,
+    /// What is done where those of the scheduler before cannot be read.
+    pub lost: Lost,
+    /// A plugin of the job manager validates the banks of jobs, so that reservations may name banks.
+    pub banks: bool,
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        Reservations { create: Makers::default(), margin: 300.0, lost: Lost::default(), banks: false }
+    }
+}
+
+/// The keys of the table.
+const OWN: [Key; 4] = [
+    key("create", "owner or admin", "who may make, change and end reservations"),
+    key("banks", "true or false", "banks of jobs are validated"),
+    key("lost", "go-on or hold", "what is done where they cannot be read"),
+    key("margin", "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d", "see Reservations::margin"),
+];
+
+impl Reservations {
+    /// Sets one key of the table.
+    pub(super) fn set(&mut self, name: &str, given: Given<'_>) -> Result<()> {
+        let Some(key) = OWN.iter().find(|key| key.name == name) else {
+            let known: Vec<&str> = OWN.iter().map(|key| key.name).collect();
+            bail!("reservations.{name}: unknown key; known are {}", known.join(", "));
+        };
+        self.set_known(key, given).map_err(|error| anyhow!("reservations.{name}: {error}"))
+    }
+
+    fn set_known(&mut self, key: &Key, given: Given<'_>) -> Result<()> {
+        match key.name {
+            "banks" => self.banks = given.flag(key)?,
+            "lost" => {
+                self.lost = match given.text(key, 64)? {
+                    "go-on" => Lost::GoOn,
+                    "hold" => Lost::Hold,
+                    _ => return Err(given.refused(key)),
+                }
+            }
+            "margin" => self.margin = given.seconds(key, PERIOD_MAX)?,
+            _ => {
+                self.create = match given.text(key, 64)? {
+                    "owner" => Makers::Owner,
+                    "admin" => Makers::Admin,
+                    _ => return Err(given.refused(key)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the keys of a table.
+    pub(super) fn set_table(&mut self, table: &Map<String, Value>) -> Result<()> {
+        table.iter().try_for_each(|(name, value)| self.set(name, Given::Json(value)))
+    }
+
+    /// The table as JSON.
+    pub(super) fn value(&self) -> Value {
+        let create = match self.create {
+            Makers::Owner => "owner",
+            Makers::Admin => "admin",
+        };
+        let lost = match self.lost {
+            Lost::GoOn => "go-on",
+            Lost::Hold => "hold",
+        };
+        json!({"create": create, "margin": self.margin, "lost": lost, "banks": self.banks})
+    }
+}
