@@ -244,7 +244,7 @@ impl Core {
         let id = new.id;
         let job = new.wait_in(class);
         queue.native.insert(job.native_key(), slot);
-        queue.tally.waits_for(&job.reason);
+        queue.tally.enters(job.t_submit, &job.reason);
         self.jobs.put(slot, job);
         self.join_group(slot);
         self.pending.insert(id, slot);
@@ -261,7 +261,7 @@ impl Core {
         self.vacant.push(slot);
         let queue = &mut self.queues[job.queue as usize];
         queue.native.remove(&job.native_key());
-        queue.tally.waited_for(&job.reason);
+        queue.tally.leaves(job.t_submit, &job.reason);
         queue.leave(job.class);
         Some(job)
     }

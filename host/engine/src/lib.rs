@@ -70,7 +70,7 @@ pub use pass::{JobView, Pass, Refusal};
 pub use policies::Retired;
 pub use policies::swap::SwapError;
 pub use policies::warm_up::SwapState;
-pub use policy::{Abilities, Policy, PolicyCost};
+pub use policy::{Abilities, CallCost, Policy, PolicyCost};
 pub use policy_error::PolicyError;
 pub use policy_state::SavedState;
 pub use questions::{

@@ -41,6 +41,19 @@ pub struct PolicyCost {
     pub nanos: u64,
 }
 
+/// Cost of one function of a policy so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallCost {
+    /// Its name in the contract, such as `scheduling.run`.
+    pub call: &'static str,
+    /// Times that it was called.
+    pub calls: u64,
+    /// Fuel units used.
+    pub fuel: u64,
+    /// Nanoseconds of wall-clock time. Never an input of a decision.
+    pub nanos: u64,
+}
+
 /// A scheduling policy, however it is executed.
 ///
 /// After any `Err` the engine makes no further call: the instance is discarded. A method belongs to an ability; a
@@ -105,5 +118,10 @@ pub trait Policy: Send {
     /// Cost so far.
     fn cost(&self) -> PolicyCost {
         PolicyCost::default()
+    }
+
+    /// The same by the function that was called; empty where it is not told apart.
+    fn cost_by_call(&self) -> Vec<CallCost> {
+        Vec::new()
     }
 }

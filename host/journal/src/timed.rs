@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fluxgate_engine::{
-    Abilities, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
+    Abilities, CallCost, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
 };
 use fluxgate_graph::NodeRow;
 
@@ -76,5 +76,9 @@ impl Policy for Timed {
 
     fn cost(&self) -> PolicyCost {
         self.inner.cost()
+    }
+
+    fn cost_by_call(&self) -> Vec<CallCost> {
+        self.inner.cost_by_call()
     }
 }

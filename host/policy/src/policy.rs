@@ -9,7 +9,8 @@
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Abilities, JobColumns, JobEvent, JobEventKind, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
+    Abilities, CallCost, JobColumns, JobEvent, JobEventKind, Machine, Pass, Policy, PolicyCost, PolicyError,
+    SavedState,
 };
 use fluxgate_graph::NodeRow;
 use wasmtime::{Store, Trap, WasmBacktrace};
@@ -453,5 +454,16 @@ impl Policy for WasmPolicy {
 
     fn cost(&self) -> PolicyCost {
         self.guest.cost
+    }
+
+    fn cost_by_call(&self) -> Vec<CallCost> {
+        let rows = self.meter().snapshot().calls.into_iter();
+        let cost = |row: crate::meter::CallCost| CallCost {
+            call: row.export,
+            calls: row.calls,
+            fuel: row.fuel,
+            nanos: row.nanos,
+        };
+        rows.map(cost).collect()
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use errors::Errors;
 use fluxgate_engine::{Action, Expected, Source};
-use fluxgate_formats::JobId;
+use fluxgate_formats::{Histogram, JobId};
 use serde_json::{Value, json};
 
 /// A forecast that moved by at most this many seconds is no news,
@@ -60,6 +60,11 @@ impl Forecasts {
     pub(crate) fn range(&self, now: f64, expected: &Expected) -> Option<(f64, f64)> {
         let start = expected.start.filter(|_| expected.source != Source::Reserved)?;
         self.errors.range(expected.queue, now, start)
+    }
+
+    /// How many seconds starts of a queue came earlier, and how many later, than was told first.
+    pub(crate) fn off(&self, queue: u32) -> Option<&[Histogram; 2]> {
+        self.errors.off(queue)
     }
 
     /// Jobs that started or left: the errors of their forecasts are known now.

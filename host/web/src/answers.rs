@@ -61,6 +61,11 @@ impl std::fmt::Debug for Answers {
     }
 }
 
+fn no_control() -> Refused {
+    let text = "nothing can be changed here".to_owned();
+    Refused { errnum: fluxgate_wire::proto::errno::EPERM, text }
+}
+
 impl Answers {
     /// The answers of this source, kept by this clock.
     pub fn new(source: impl Source, elapsed: Elapsed) -> Answers {
@@ -112,12 +117,22 @@ impl Answers {
     /// The refusal; always, without control.
     pub async fn change(&self, topic: &str, payload: Value) -> Result<Value, Refused> {
         if !self.control {
-            let text = "nothing can be changed here".to_owned();
-            return Err(Refused { errnum: fluxgate_wire::proto::errno::EPERM, text });
+            return Err(no_control());
         }
         let answer = self.source.ask(topic, payload).await;
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).clear();
         answer
+    }
+
+    /// What a change would do, asked in a way that changes nothing; never kept.
+    ///
+    /// # Errors
+    /// The refusal; always, without control.
+    pub async fn would(&self, topic: &str, payload: Value) -> Result<Value, Refused> {
+        match self.control {
+            true => self.source.ask(topic, payload).await,
+            false => Err(no_control()),
+        }
     }
 
     /// The question of this name; the one that nobody wanted for longest gives way.

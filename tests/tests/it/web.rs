@@ -347,4 +347,83 @@ fn feat_68_with_control_a_change_takes_two_clicks_and_a_form_of_this_server() {
         "{}",
         swapped.body
     );
+    // A swap is tried before the second click; the trail has who did it.
+    let confirm = web.get("/act?do=swap&policy=easy");
+    assert!(
+        confirm.body.contains("It would take over from builtin-fcfs, for 1 queue with"),
+        "{}",
+        confirm.body
+    );
+    let refused = web.get("/act?do=swap&policy=nobody");
+    assert!(refused.body.contains("It would be refused: no policy"), "{}", refused.body);
+    // A shadow follows, is not promoted before its time, and ends.
+    assert_eq!(web.post("/act", &format!("token={token}&do=shadow&policy=easy")).status, 303);
+    let page = web.get("/policies").body;
+    assert!(
+        page.contains("do=promote&amp;policy=easy") && page.contains("do=shadow-stop&amp;policy=easy"),
+        "{page}"
+    );
+    let confirm = web.get("/act?do=promote&policy=easy");
+    assert!(confirm.body.contains("it would not be promoted: "), "{}", confirm.body);
+    let refused = web.post("/act", &format!("token={token}&do=promote&policy=easy"));
+    assert!(refused.status == 409 && refused.body.contains("is not promoted"), "{}", refused.body);
+    assert_eq!(web.post("/act", &format!("token={token}&do=shadow-stop&policy=easy")).status, 303);
+    assert!(!web.get("/policies").body.contains("do=promote"));
+}
+
+/// A server behind a proxy: who asks is in a header, and in what is done.
+#[test]
+fn feat_67_68_behind_a_proxy_names_of_viewers_are_in_the_audit_trail() {
+    let dir = folder();
+    let trail = dir.path().join("trail");
+    let world = World::up(&["--nodes", "2", "--policy", "easy"]);
+    let settings = dir.path().join("flux.toml");
+    std::fs::write(&settings, format!("[sched-fluxgate]\naudit-trail = {trail:?}\n")).unwrap();
+    world.cli(&["config", "reload", "--file", settings.to_str().unwrap()]).ok();
+    let socket = dir.path().join("web");
+    let listen = format!("unix:{}", socket.display());
+    world.cli(&["web", "--behind-proxy", "X-Remote-User"]).fails(2, &["only with --listen unix:"]);
+    world
+        .cli(&["web", "--listen", &listen, "--behind-proxy", "no header"])
+        .fails(1, &["no name of a header"]);
+    let mut command = fluxgate(["web", "--listen", &listen, "--control", "--behind-proxy", "X-Remote-User"]);
+    let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o660);
+    let ask = |head: &str, body: &str| {
+        let mut stream = UnixStream::connect(&socket).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "{head}Host: hpc.example\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        parsed(&answer)
+    };
+    let get = |path: &str, headers: &str| ask(&format!("GET {path} HTTP/1.1\r\n{headers}"), "");
+    assert_eq!(get("/", "").status, 401, "nobody");
+    assert_eq!(get("/", "X-Remote-User: ada\r\nX-Remote-User: bob\r\n").status, 401, "two names");
+    assert_eq!(get("/", "X-Remote-User: ada\r\nOrigin: https://evil.example\r\n").status, 403);
+    assert_eq!(get("/", "X-Remote-User: ada\r\n").status, 200);
+    let token = |name: &str| {
+        let page = get("/act?do=swap&policy=builtin-fcfs", &format!("X-Remote-User: {name}\r\n")).body;
+        page.split("name=\"token\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+    };
+    let post = |name: &str, token: &str| {
+        let head = format!("POST /act HTTP/1.1\r\nX-Remote-User: {name}\r\nOrigin: https://hpc.example\r\n");
+        ask(&head, &format!("token={token}&do=swap&policy=builtin-fcfs")).status
+    };
+    assert_eq!(post("bob", &token("ada")), 403, "a form of somebody else");
+    assert_eq!(post("ada", &token("ada")), 303);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let entries = std::fs::read_to_string(&trail).unwrap();
+    let swap = entries
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|entry| entry["what"] == "swap");
+    assert_eq!(swap.unwrap()["as"], "ada");
 }

@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Target;
 use crate::client::Client;
+use crate::fail::usage;
 use crate::{invoked, place, render};
 
 /// `fluxgate web`.
@@ -24,14 +25,23 @@ pub(crate) struct Web {
     /// Where to listen: a port of this host, 0 for a free one, or a socket of mode 0600.
     #[arg(long, value_name = "127.0.0.1:PORT|unix:PATH", default_value = "127.0.0.1:0")]
     pub(crate) listen: Listen,
-    /// Offer changes too, each after a second click: cancel, hold, release and expedite jobs, swap policies. For the owner of the
-    /// instance.
+    /// Offer changes too, each after a second click: cancel, hold, release and expedite jobs, swap, shadow and promote policies. For
+    /// the owner of the instance.
     #[arg(long)]
     pub(crate) control: bool,
+    /// A proxy leads here that tells in this header who asks, such as X-Remote-User; it must take away what browsers send under that
+    /// name. Only with --listen unix:PATH, whose mode is 0660 then.
+    #[arg(long, value_name = "HEADER")]
+    pub(crate) behind_proxy: Option<String>,
 }
 
 /// Serve until a signal.
 pub(crate) fn run(args: &Web) -> Result<()> {
+    if args.behind_proxy.is_some() && matches!(args.listen, Listen::Port(_)) {
+        return Err(usage(
+            "--behind-proxy: only with --listen unix:PATH: on a port, others could tell any name",
+        ));
+    }
     // An instance that is not there is told now and not to the first viewer.
     let uri = place::uri(&args.target)?;
     let client = Client::connect(&args.target)?;
@@ -50,6 +60,7 @@ pub(crate) fn run(args: &Web) -> Result<()> {
         instance: uri.clone(),
         program: invoked::name().to_owned(),
         control: args.control,
+        behind_proxy: args.behind_proxy.clone(),
     };
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -388,7 +388,7 @@ impl Core {
         waiting.annotations = Annotations::restored(job.told_reason.clone(), &job.told);
         waiting.set_estimate(job.t_estimate);
         queue.native.insert(waiting.native_key(), job.place);
-        queue.tally.waits_for(&waiting.reason);
+        queue.tally.enters(waiting.t_submit, &waiting.reason);
         self.jobs.put(job.place, waiting);
         self.pending.insert(job.id, job.place);
         if let Some(key) = job.key {

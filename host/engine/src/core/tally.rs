@@ -2,6 +2,9 @@
 //!
 //! No decision depends on them. Must never know how they are reported.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use fluxgate_formats::{Histogram, JobId};
 
 use super::Core;
@@ -13,11 +16,21 @@ use crate::reason::{KINDS, Reason};
 const WAITS: [f64; 14] =
     [1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 21_600.0, 86_400.0, 259_200.0, 1e6];
 
+/// Seconds of a minute.
+const MINUTE: f64 = 60.0;
+
+/// The minute of a time.
+fn minute(time: f64) -> i64 {
+    (time / MINUTE).floor() as i64
+}
+
 /// The counts of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Tally {
     /// Waiting jobs, by the position of the reason's kind in [`KINDS`].
     reasons: [u64; KINDS.len()],
+    /// Waiting jobs by the minute of their submission: as many entries as there are such minutes.
+    submitted: BTreeMap<i64, u32>,
     /// Jobs that hold resources.
     pub(crate) running: u64,
     /// From submission to start, seconds.
@@ -26,18 +39,45 @@ pub(crate) struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        Tally { reasons: [0; KINDS.len()], running: 0, waits: Histogram::new(&WAITS) }
+        Tally {
+            reasons: [0; KINDS.len()],
+            submitted: BTreeMap::new(),
+            running: 0,
+            waits: Histogram::new(&WAITS),
+        }
     }
 }
 
 impl Tally {
+    /// A job that was submitted at this time begins to wait.
+    pub(crate) fn enters(&mut self, t_submit: f64, reason: &Reason) {
+        *self.submitted.entry(minute(t_submit)).or_default() += 1;
+        self.waits_for(reason);
+    }
+
+    /// A job that was submitted at this time does not wait any more.
+    pub(crate) fn leaves(&mut self, t_submit: f64, reason: &Reason) {
+        if let Entry::Occupied(mut jobs) = self.submitted.entry(minute(t_submit)) {
+            *jobs.get_mut() -= 1;
+            if *jobs.get() == 0 {
+                jobs.remove();
+            }
+        }
+        self.waited_for(reason);
+    }
+
+    /// When the oldest waiting job was submitted, to the minute before; seconds since the epoch.
+    pub(crate) fn oldest(&self) -> Option<f64> {
+        self.submitted.first_key_value().map(|(minute, _)| *minute as f64 * MINUTE)
+    }
+
     /// A job waits for this reason.
-    pub(crate) fn waits_for(&mut self, reason: &Reason) {
+    fn waits_for(&mut self, reason: &Reason) {
         self.reasons[reason.number()] += 1;
     }
 
     /// A job does not wait for this reason any more.
-    pub(crate) fn waited_for(&mut self, reason: &Reason) {
+    fn waited_for(&mut self, reason: &Reason) {
         let count = &mut self.reasons[reason.number()];
         *count = count.saturating_sub(1);
     }

@@ -11,7 +11,7 @@ use crate::event::Action;
 use crate::policies::swap::SwapError;
 use crate::policies::warm_up::SwapState;
 use crate::policies::{Next, Retired};
-use crate::policy::{Policy, PolicyCost};
+use crate::policy::{CallCost, Policy, PolicyCost};
 use crate::policy_state::SavedState;
 use crate::stats::QueueCounts;
 
@@ -49,6 +49,8 @@ pub struct QueueTally<'a> {
     pub running: u64,
     /// Reserved starts of its waiting jobs.
     pub reserved: u64,
+    /// When its oldest waiting job was submitted, to the minute before; seconds since the epoch.
+    pub oldest: Option<f64>,
     /// Waits of its started jobs, from submission to start in seconds.
     pub waits: Histogram,
     /// Counters of the queue, over all policies.
@@ -63,6 +65,7 @@ impl QueueTally<'_> {
         }
         self.running += other.running;
         self.reserved += other.reserved;
+        self.oldest = self.oldest.into_iter().chain(other.oldest).min_by(f64::total_cmp);
         self.waits.merge(&other.waits);
         self.counts.add(&other.counts);
     }
@@ -77,6 +80,7 @@ impl Engine {
             reasons: queue.tally.reasons().to_vec(),
             running: queue.tally.running,
             reserved: queue.reserved.len() as u64,
+            oldest: queue.tally.oldest(),
             waits: queue.tally.waits.clone(),
             counts: queue.counts,
         })
@@ -91,6 +95,12 @@ impl Engine {
     pub fn policy_cost(&self) -> PolicyCost {
         let active = self.policies.active(PolicyScope::Default);
         active.map(|active| active.policy.cost()).unwrap_or_default()
+    }
+
+    /// Cost of the default policy by the function that was called, empty for the built-in one.
+    pub fn policy_cost_by_call(&self) -> Vec<CallCost> {
+        let active = self.policies.active(PolicyScope::Default);
+        active.map(|active| active.policy.cost_by_call()).unwrap_or_default()
     }
 
     /// Every known queue with its policy, in the order in which the queues became known.

@@ -4,12 +4,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use fluxgate_formats::JobId;
+use fluxgate_formats::{Histogram, JobId};
 
 /// Forecasts of a queue that are remembered.
 const KEPT_MAX: usize = 256;
 /// Fewer say nothing.
 const KEPT_MIN: usize = 20;
+/// Upper bounds of the buckets of how far a start was off, seconds.
+const OFF: [f64; 12] =
+    [1.0, 10.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 21_600.0, 86_400.0, 259_200.0, 1e6];
 /// Jobs whose first forecast is remembered.
 const JOBS_MAX: usize = 65_536;
 /// Waits that were told shorter than this, in seconds, say nothing of others.
@@ -22,6 +25,8 @@ pub(super) struct Errors {
     first: BTreeMap<JobId, (u32, f64, f64)>,
     /// By queue, the oldest first.
     shares: BTreeMap<u32, VecDeque<f64>>,
+    /// By queue, how many seconds starts came earlier and later than was told first, of all that ever came.
+    off: BTreeMap<u32, [Histogram; 2]>,
 }
 
 impl Errors {
@@ -40,6 +45,13 @@ impl Errors {
             shares.pop_front();
         }
         shares.push_back((now - then).max(0.0) / (start - then));
+        let off = self.off.entry(queue).or_insert_with(|| [Histogram::new(&OFF), Histogram::new(&OFF)]);
+        off[usize::from(now >= start)].add((now - start).abs());
+    }
+
+    /// How many seconds starts of a queue came earlier, and how many later, than was told first.
+    pub(super) fn off(&self, queue: u32) -> Option<&[Histogram; 2]> {
+        self.off.get(&queue)
     }
 
     /// It will never start.

@@ -12,6 +12,8 @@ use crate::policy_choice::PolicyChoice;
 
 /// Most characters kept of a name or path that was refused.
 const POLICY_CHARS_MAX: usize = 4096;
+/// Most characters of the name of a person for whom a program of the owner asks.
+const PERSON_CHARS_MAX: usize = 64;
 
 impl Service {
     /// Write down that a request which would have changed something about policies was refused at once.
@@ -20,6 +22,7 @@ impl Service {
             "policy-load" => ("load", "path"),
             "policy-swap" => ("swap", "name"),
             "policy-promote" => ("promote", "name"),
+            "policy-shadow" => ("shadow", "name"),
             "policy-rollback" => ("rollback", "name"),
             "policy-unset" => ("unset", "name"),
             "policy-unload" => ("unload", "name"),
@@ -66,6 +69,7 @@ impl Service {
     ) {
         let uid = request.map(|request| request.message.userid);
         let mut line = audit_trail::about_reservation(self.host.wall_clock(), what, uid, name, verdict);
+        person(&mut line, request);
         line["scheduler"] = self.identity.session.name.as_str().into();
         self.append(line, request);
     }
@@ -106,6 +110,7 @@ impl Service {
     ) -> Value {
         let uid = request.map(|request| request.message.userid);
         let mut line = audit_trail::entry(self.host.wall_clock(), what, uid, policy, verdict);
+        person(&mut line, request);
         line["scheduler"] = self.identity.session.name.as_str().into();
         line
     }
@@ -136,5 +141,14 @@ impl Service {
         for answer in self.trail.close(&*host) {
             host.send(answer);
         }
+    }
+}
+
+/// Adds the person for whom the owner's program asks, as that program tells.
+fn person(line: &mut Value, request: Option<&ControlRequest>) {
+    let name = request.and_then(|request| request.payload["as"].as_str()).unwrap_or_default();
+    let name: String = name.chars().filter(|c| !c.is_control()).take(PERSON_CHARS_MAX).collect();
+    if !name.is_empty() {
+        line["as"] = name.into();
     }
 }

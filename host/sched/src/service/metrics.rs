@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use fluxgate_engine::QueueTally;
+use fluxgate_engine::{CallCost, QueueTally, WindowKind};
 use serde_json::{Value, json};
 
 use super::Service;
@@ -57,6 +57,9 @@ impl Service {
             .gauge(&[], f64::from(u8::from(self.session.is_serving())));
         self.machine_page(&mut page);
         self.queue_page(&mut page);
+        self.bounds_page(&mut page);
+        self.windows_page(&mut page);
+        self.forecast_page(&mut page);
         self.pass_page(&mut page);
         self.policy_page(&mut page);
         self.session_page(&mut page);
@@ -118,6 +121,13 @@ impl Service {
         let each = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
             queues.iter().for_each(|queue| family.gauge(&[("queue", queue.queue)], value(queue) as f64));
         };
+        let now = self.host.now();
+        let help = "Age of the oldest waiting job since its submission, to the minute above; 0 without one.";
+        let mut family = page.family("jobs_pending_oldest_seconds", Kind::Gauge, "seconds", help);
+        for queue in &queues {
+            let age = queue.oldest.map_or(0.0, |oldest| (now - oldest).max(0.0));
+            family.gauge(&[("queue", queue.queue)], age);
+        }
         each(&mut page.family("jobs_running", Kind::Gauge, "", "Jobs that hold resources."), &|q| q.running);
         each(&mut page.family("reservations", Kind::Gauge, "", "Reserved starts of waiting jobs."), &|q| {
             q.reserved
@@ -146,6 +156,52 @@ impl Service {
         queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], queue.counts.passes as f64));
         let help = "Reservations made in passes.";
         total(&mut page.family("reservations_made", Kind::Counter, "", help), &|q| q.counts.reservations);
+    }
+
+    /// The bounds that queues have.
+    fn bounds_page(&self, page: &mut Page) {
+        let Some(engine) = &self.engine else { return };
+        let (totals, bounds) = (engine.resources().totals(), &engine.config().queue_bounds);
+        if bounds.is_empty() {
+            return;
+        }
+        let help = "Cores that a queue may hold at most (ceiling), and that others leave to it (floor).";
+        let mut family = page.family("queue_bound_cores", Kind::Gauge, "", help);
+        for (queue, of) in bounds.iter().take(QUEUES_MAX) {
+            for (bound, amount) in [("ceiling", of.ceiling), ("floor", of.floor)] {
+                if let Some(amount) = amount {
+                    family.gauge(&[("queue", queue), ("bound", bound)], amount.cores(&totals) as f64);
+                }
+            }
+        }
+    }
+
+    /// The windows of people, which they call reservations.
+    fn windows_page(&self, page: &mut Page) {
+        let Some(engine) = &self.engine else { return };
+        let now = self.host.now();
+        let help = "Reservations of nodes by kind and state, without those that are over.";
+        let mut family = page.family("windows", Kind::Gauge, "", help);
+        for (kind, name) in [(WindowKind::Maintenance, "maintenance"), (WindowKind::Dedicated, "dedicated")] {
+            for state in ["planned", "active", "degraded"] {
+                let windows =
+                    engine.windows().filter(|window| window.kind == kind && window.state(now) == state);
+                family.gauge(&[("kind", name), ("state", state)], windows.count() as f64);
+            }
+        }
+    }
+
+    /// How far forecasts were off.
+    fn forecast_page(&self, page: &mut Page) {
+        let Some(engine) = &self.engine else { return };
+        let help = "How much earlier or later jobs started than was told them first, of waits that were told as a minute or more.";
+        let mut family = page.family("forecast_error_seconds", Kind::Histogram, "seconds", help);
+        for (queue, number) in engine.tallies().zip(0..).take(QUEUES_MAX) {
+            let Some(off) = self.forecasts.off(number) else { continue };
+            for (side, histogram) in ["early", "late"].into_iter().zip(off) {
+                family.histogram(&[("queue", queue.queue), ("side", side)], histogram);
+            }
+        }
     }
 
     fn pass_page(&self, page: &mut Page) {
@@ -194,6 +250,18 @@ impl Service {
         let help = "Time in the default policy.";
         let mut family = page.family("policy_call_seconds", Kind::Counter, "seconds", help);
         family.total(policy, cost.nanos as f64 / 1e9);
+        let calls = engine.policy_cost_by_call();
+        let name = engine.policy_name();
+        let mut each = |family: &str, unit: &str, help: &str, value: &dyn Fn(&CallCost) -> f64| {
+            let mut family = page.family(family, Kind::Counter, unit, help);
+            for call in &calls {
+                family.total(&[("policy", name), ("call", call.call)], value(call));
+            }
+        };
+        each("policy_function_calls", "", "Calls of the default policy by function.", &|it| it.calls as f64);
+        each("policy_function_fuel", "", "Fuel of the default policy by function.", &|it| it.fuel as f64);
+        let help = "Time in the default policy by function.";
+        each("policy_function_seconds", "seconds", help, &|it| it.nanos as f64 / 1e9);
         let help = "Memory of the default policy.";
         page.family("policy_memory_bytes", Kind::Gauge, "bytes", help).gauge(policy, cost.memory as f64);
         let stats = engine.stats();

@@ -121,6 +121,9 @@ impl Service {
     pub(super) fn policy_swap(&mut self, request: &ControlRequest) -> Result<Answer> {
         let payload = &request.payload;
         let (name, probation) = (text(payload, "name")?, probation(payload)?);
+        if payload["dry_run"] == true {
+            return self.would_swap(request, name);
+        }
         if let Some(queue) = queue(payload)? {
             return self.policy_swap_queue(request, queue, name, probation);
         }
@@ -137,6 +140,41 @@ impl Service {
         let swap = PendingSwap { request, probation, before, ..PendingSwap::new(choice, Origin::Person) };
         self.begin_swap(swap).inspect_err(|_| self.registry.put_back(put_back))?;
         Ok(Answer::Later)
+    }
+
+    /// What a swap would do, with all checks of one; nothing changes.
+    fn would_swap(&mut self, request: &ControlRequest, name: &str) -> Result<Answer> {
+        let queue = queue(&request.payload)?;
+        let known = self.registry.get(name)?;
+        let choice = match &request.payload["config"] {
+            Value::Null => known,
+            _ => self.registry.variant(&known, config(&request.payload)?)?,
+        };
+        if let Some(queue) = queue
+            && !self.queue_is_there(queue, request)?
+        {
+            return Ok(Answer::Later);
+        }
+        if let Some(reason) = self.registry.refusal(&choice) {
+            bail!("{name}: the rules of the site refuse it: {reason}");
+        }
+        if let Some(swap) = self.swaps.get(&queue.map(str::to_owned)) {
+            bail!("a swap to {} is on its way; try again", swap.choice.name());
+        }
+        let successor = choice.instantiate()?;
+        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+        let default = engine.policy_name().to_owned();
+        let from = queue.and_then(|queue| engine.queue_policy(queue)).unwrap_or(&default).to_owned();
+        let decided = engine.queues().filter(|of| match queue {
+            Some(queue) => of.queue == queue,
+            None => !of.own,
+        });
+        let (queues, waiting): (Vec<String>, Vec<usize>) =
+            decided.map(|of| (of.queue.to_owned(), of.pending)).unzip();
+        Ok(Answer::Now(json!({
+            "dry_run": true, "from": from, "to": name, "queue": queue, "queues": queues,
+            "waiting": waiting.iter().sum::<usize>(), "state": successor.abilities().state,
+        })))
     }
 
     /// A policy of its own for one queue.
@@ -198,6 +236,7 @@ impl Service {
             self.shadows.begin(choice, queue, engine, self.host.now())?;
             fluxgate_log::log!(ShadowFollows, policy = name, queue, "shadow follows");
         }
+        self.record(if stop { "shadow-stop" } else { "shadow" }, Some(request), queue, name, Ok(()));
         Ok(Answer::Now(json!({"name": name, "queue": queue, "stopped": stop})))
     }
 

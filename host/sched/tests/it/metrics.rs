@@ -23,13 +23,33 @@ fn samples(page: &str) -> BTreeMap<String, f64> {
     lines.map(sample).collect()
 }
 
+/// A job runs, and another one is told when it starts; it starts later than that.
+fn forecast(world: &mut World) {
+    world.submit(1, 12, 600.0);
+    world.submit(2, 12, 60.0);
+    // The first that waits is told by the engine.
+    world.submit(3, 12, 60.0);
+    world.settle();
+    let made = (0..10).any(|_| {
+        world.advance(1.0);
+        world.work().contains(&"forecast")
+    });
+    assert!(made, "{:?}", world.work());
+    world.finish("forecast");
+    world.advance(1000.0);
+    for id in [1, 2] {
+        world.end(id);
+        world.settle();
+    }
+    assert_eq!(world.started, [1, 2, 3]);
+}
+
 /// A name that was released keeps its type, its unit and its labels.
 #[test]
 fn feat_55_57_60_names_types_units_and_labels_of_all_families() {
-    let mut world = World::serving(&json!({"policy": "steady"}));
-    world.submit(1, 4, 60.0);
-    world.submit(2, 16, 60.0);
-    world.settle();
+    let bounds = json!({"debug": {"ceiling": 8, "floor": "25%"}});
+    let mut world = World::serving(&json!({"policy": "steady", "queues": bounds, "estimates": 1}));
+    forecast(&mut world);
     let page = page(&mut world);
     assert!(page.ends_with("# EOF\n"));
     let mut lines: Vec<String> = Vec::new();
@@ -106,7 +126,7 @@ fn feat_56_59_counts_by_queue_and_reason_follow_each_change() {
     assert_eq!(at(&first, "jobs_submitted_total{queue=\"\"}"), 3.0);
     assert_eq!(at(&first, "job_wait_seconds_count{queue=\"\"}"), 1.0);
     let waiting = |samples: &BTreeMap<String, f64>| {
-        let reasons = samples.iter().filter(|(name, _)| name.starts_with("fluxgate_jobs_pending"));
+        let reasons = samples.iter().filter(|(name, _)| name.starts_with("fluxgate_jobs_pending{"));
         reasons.map(|(_, count)| count).sum::<f64>()
     };
     assert_eq!(waiting(&first), 2.0);
@@ -153,4 +173,68 @@ fn feat_56_a_page_is_written_once_a_second() {
     world.settle();
     assert_eq!(world.told("metrics-get", &json!({}))["metrics"], first.as_str());
     assert_ne!(page(&mut world), first);
+}
+
+/// FEAT-60: reservations, bounds, errors of forecasts and calls of a policy have figures that are true.
+#[test]
+fn feat_60_61_figures_of_reservations_bounds_forecasts_and_calls() {
+    let bounds = json!({"debug": {"ceiling": 8, "floor": "25%"}, "batch": {"ceiling": "1 nodes"}});
+    let mut world = World::serving(&json!({"policy": "steady", "queues": bounds, "estimates": 1}));
+    let first = page(&mut world);
+    assert!(!first.contains("fluxgate_forecast_error_seconds_count"), "none is known yet");
+    forecast(&mut world);
+    let reserve = |world: &mut World, name: &str, start: f64, hosts: &str| {
+        let payload = json!({"name": name, "kind": "maintenance", "start": start, "end": start + 500.0, "hosts": hosts});
+        world.told("reservation-create", &payload);
+    };
+    let near = world.now() + 10.0;
+    reserve(&mut world, "far", 9000.0, "all");
+    reserve(&mut world, "near", near, "node0");
+    world.advance(50.0);
+    let all = samples(&page(&mut world));
+    let at = |name: &str| all[&format!("fluxgate_{name}")];
+    assert_eq!(at("windows{kind=\"maintenance\",state=\"planned\"}"), 1.0);
+    assert_eq!(at("windows{kind=\"maintenance\",state=\"active\"}"), 1.0);
+    assert_eq!(at("windows{kind=\"dedicated\",state=\"planned\"}"), 0.0);
+    assert_eq!(at("queue_bound_cores{queue=\"debug\",bound=\"ceiling\"}"), 8.0);
+    assert_eq!(at("queue_bound_cores{queue=\"debug\",bound=\"floor\"}"), 4.0);
+    assert_eq!(at("queue_bound_cores{queue=\"batch\",bound=\"ceiling\"}"), 4.0);
+    assert!(!all.contains_key("fluxgate_queue_bound_cores{queue=\"batch\",bound=\"floor\"}"));
+    // It was told 1660 or so, and started after 2000.
+    let late = "forecast_error_seconds_sum{queue=\"\",side=\"late\"}";
+    assert!((300.0..500.0).contains(&at(late)), "{}", at(late));
+    assert_eq!(at("forecast_error_seconds_count{queue=\"\",side=\"early\"}"), 0.0);
+    assert!(at("policy_function_calls_total{policy=\"steady\",call=\"ordering.keys\"}") > 0.0);
+    assert!(at("policy_function_fuel_total{policy=\"steady\",call=\"ordering.keys\"}") > 0.0);
+    let sum: f64 =
+        all.iter().filter(|(name, _)| name.contains("policy_function_calls_total")).map(|(_, n)| n).sum();
+    assert_eq!(sum, at("policy_calls_total{policy=\"steady\"}"), "each call is one of a function");
+}
+
+/// FEAT-62: the age of the oldest job follows each submission, start and cancel, of each queue by itself.
+#[test]
+fn feat_62_the_age_of_the_oldest_job() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let oldest = |world: &mut World, queue: &str| {
+        let name = format!("fluxgate_jobs_pending_oldest_seconds{{queue=\"{queue}\"}}");
+        samples(&page(world)).get(&name).copied()
+    };
+    assert_eq!(oldest(&mut world, ""), None, "no queue is known");
+    // Submitted at 1, 2 and 600; the first starts.
+    for id in [1, 2, 600] {
+        world.submit(id, 16, 60.0);
+    }
+    world.settle();
+    let age = oldest(&mut world, "").unwrap();
+    let now = world.now();
+    assert!((now - 2.0..now + 60.0).contains(&age), "{age} at {now}");
+    world.end(1);
+    world.settle();
+    assert_eq!(world.started, [1, 2]);
+    assert_eq!(oldest(&mut world, ""), Some(world.now() - 600.0));
+    world.end(2);
+    world.settle();
+    assert_eq!(oldest(&mut world, ""), Some(0.0), "nobody waits");
+    let rules = std::fs::read_to_string(fluxgate_testing::root().join("host/cli/share/alerts.yml")).unwrap();
+    assert!(rules.contains("max(fluxgate_jobs_pending_oldest_seconds) > 604800"));
 }

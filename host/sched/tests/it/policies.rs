@@ -118,3 +118,47 @@ fn a_queue_has_a_policy_of_its_own_if_the_job_manager_knows_it() {
     let unset = world.ask("policy-unset", &json!({"queue": "debug"}));
     assert!(world.answer(unset).unwrap().is_ok());
 }
+
+/// FEAT-68: a dry run of a swap makes all its checks, tells what it would do, and changes nothing; the trail has the person's name.
+#[test]
+fn feat_68_a_dry_run_of_a_swap_and_the_name_of_a_person() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.ask("policy-load", &json!({"path": "/policies/other"}));
+    world.finish("compile");
+    world.submit(1, 16, 60.0);
+    world.submit(2, 16, 60.0);
+    world.settle();
+    let trail = world.trail();
+    let would = world.told("policy-swap", &json!({"name": "other", "dry_run": true, "as": "ada"}));
+    assert_eq!(
+        would,
+        json!({"dry_run": true, "from": "steady", "to": "other", "queue": null, "queues": [""], "waiting": 1, "state": false})
+    );
+    let queue = world.told("policy-swap", &json!({"name": "other", "queue": "debug", "dry_run": true}));
+    assert_eq!(
+        (&queue["from"], &queue["queues"], &queue["waiting"]),
+        (&json!("steady"), &json!([]), &json!(0))
+    );
+    assert_eq!(world.told("policy-list", &json!({}))["active"], "steady");
+    assert_eq!(world.trail(), trail, "nothing was done");
+    for (payload, says) in [
+        (json!({"name": "none", "dry_run": true}), "no policy \"none\""),
+        (json!({"name": "other", "queue": "nosuch", "dry_run": true}), "nosuch"),
+        (json!({"name": "other", "config": {"colour": 1}, "dry_run": true}), "colour"),
+    ] {
+        let refused = world.ask("policy-swap", &payload);
+        let (_, why) = world.answer(refused).unwrap().clone().unwrap_err();
+        assert!(why.contains(says), "{why}");
+    }
+    world.told("policy-swap", &json!({"name": "other", "as": "ada\n"}));
+    let entry = world.last_in_trail();
+    assert_eq!((&entry["what"], &entry["as"], &entry["uid"]), (&json!("swap"), &json!("ada"), &json!(1000)));
+    world.told("policy-shadow", &json!({"name": "steady", "as": "x".repeat(100)}));
+    let entry = world.last_in_trail();
+    assert_eq!((&entry["what"], entry["as"].as_str().map(str::len)), (&json!("shadow"), Some(64)));
+    world.told("policy-shadow", &json!({"name": "steady", "stop": true}));
+    assert_eq!(
+        (&world.last_in_trail()["what"], world.last_in_trail().get("as")),
+        (&json!("shadow-stop"), None)
+    );
+}

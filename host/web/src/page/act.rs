@@ -7,6 +7,8 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::query::Query;
+use crate::known::rows;
+use crate::source::Refused;
 use crate::words;
 
 /// A change that a viewer asks for.
@@ -16,6 +18,9 @@ pub(crate) enum Act {
     Urgency(u64, u8),
     Swap(String),
     Rollback,
+    Shadow(String),
+    EndShadow(String),
+    Promote(String),
 }
 
 impl Act {
@@ -30,6 +35,9 @@ impl Act {
                 Act::Urgency(job()?, urgency?)
             }
             "swap" => Act::Swap(query.get("policy")?.to_owned()),
+            "shadow" => Act::Shadow(query.get("policy")?.to_owned()),
+            "shadow-stop" => Act::EndShadow(query.get("policy")?.to_owned()),
+            "promote" => Act::Promote(query.get("policy")?.to_owned()),
             "rollback" => Act::Rollback,
             _ => return None,
         })
@@ -43,12 +51,44 @@ impl Act {
                 vec![("do", "urgency".to_owned()), ("job", id.to_string()), ("urgency", urgency.to_string())]
             }
             Act::Swap(policy) => vec![("do", "swap".to_owned()), ("policy", policy.clone())],
+            Act::Shadow(policy) => vec![("do", "shadow".to_owned()), ("policy", policy.clone())],
+            Act::EndShadow(policy) => vec![("do", "shadow-stop".to_owned()), ("policy", policy.clone())],
+            Act::Promote(policy) => vec![("do", "promote".to_owned()), ("policy", policy.clone())],
             Act::Rollback => vec![("do", "rollback".to_owned())],
         }
     }
 
-    /// Topic and payload.
-    pub(crate) fn request(&self) -> (&'static str, Value) {
+    /// Topic and payload; with the name of the viewer for the scheduler's audit trail and the events of the job, where it is known.
+    pub(crate) fn request(&self, viewer: Option<&str>) -> (&'static str, Value) {
+        let (topic, mut payload) = self.plain_request();
+        match (self, viewer) {
+            (Act::Urgency(..), _) => {}
+            (Act::Cancel(_), Some(name)) => {
+                payload["note"] = format!("canceled by {name} on the dashboard").into()
+            }
+            (Act::Cancel(_), None) => {}
+            (_, name) => payload["as"] = name.unwrap_or("a viewer of the dashboard").into(),
+        }
+        (topic, payload)
+    }
+
+    /// The request that tells what would happen, where there is one.
+    pub(crate) fn dry_run(&self) -> Option<(&'static str, Value)> {
+        match self {
+            Act::Swap(policy) => {
+                Some(("sched-fluxgate.policy-swap", json!({"name": policy, "queue": null, "dry_run": true})))
+            }
+            Act::Promote(policy) => {
+                Some(("sched-fluxgate.policy-diff", json!({"name": policy, "queue": null})))
+            }
+            _ => None,
+        }
+    }
+
+    fn plain_request(&self) -> (&'static str, Value) {
+        let shadow = |policy: &str, stop: bool| {
+            ("sched-fluxgate.policy-shadow", json!({"name": policy, "queue": null, "stop": stop}))
+        };
         match self {
             Act::Cancel(id) => ("job-manager.raise", json!({"id": id, "type": "cancel", "severity": 0})),
             Act::Urgency(id, urgency) => ("job-manager.urgency", json!({"id": id, "urgency": urgency})),
@@ -56,6 +96,11 @@ impl Act {
                 ("sched-fluxgate.policy-swap", json!({"name": policy, "queue": null, "probation": null}))
             }
             Act::Rollback => ("sched-fluxgate.policy-rollback", json!({"queue": null})),
+            Act::Shadow(policy) => shadow(policy, false),
+            Act::EndShadow(policy) => shadow(policy, true),
+            Act::Promote(policy) => {
+                ("sched-fluxgate.policy-promote", json!({"name": policy, "queue": null, "probation": null}))
+            }
         }
     }
 
@@ -63,7 +108,7 @@ impl Act {
     pub(crate) fn back(&self) -> String {
         match self {
             Act::Cancel(id) | Act::Urgency(id, _) => format!("/job/{id}"),
-            Act::Swap(_) | Act::Rollback => "/policies".to_owned(),
+            _ => "/policies".to_owned(),
         }
     }
 
@@ -73,6 +118,9 @@ impl Act {
             Act::Urgency(id, urgency) => format!("urgency {} {urgency}", words::job(*id)),
             Act::Swap(policy) => format!("policy swap {policy}"),
             Act::Rollback => "policy rollback".to_owned(),
+            Act::Shadow(policy) => format!("policy shadow {policy}"),
+            Act::EndShadow(policy) => format!("policy shadow {policy} --stop"),
+            Act::Promote(policy) => format!("policy promote {policy}"),
         }
     }
 
@@ -105,15 +153,61 @@ impl Act {
                 "Roll back to the policy before?".to_owned(),
                 "The policy that decided before the last swap decides again. No running job and no request is touched.",
             ),
+            Act::Shadow(policy) => (
+                format!("Have {policy} follow as a shadow?"),
+                "It makes its passes beside the policy that decides, and starts nothing. It costs memory for a second copy of the \
+                 waiting jobs, and a share of a core.",
+            ),
+            Act::EndShadow(policy) => (
+                format!("End the shadow {policy}?"),
+                "What it found so far is forgotten. Nothing live is touched.",
+            ),
+            Act::Promote(policy) => (
+                format!("Let the shadow {policy} decide?"),
+                "It decides from the next pass on if the rules of the site for shadows hold. No running job and no request is touched.",
+            ),
+        }
+    }
+
+    /// What would happen, as the scheduler tells it.
+    fn would(&self, answer: &Value) -> String {
+        match self {
+            Act::Promote(_) => {
+                let gate: Vec<String> = rows(&answer["gate"]).iter().map(words::plain).collect();
+                let passes = words::count(answer["passes"].as_u64().unwrap_or_default());
+                match gate.is_empty() {
+                    true => format!("After {passes} passes it may be promoted."),
+                    false => format!("After {passes} passes it would not be promoted: {}.", gate.join("; ")),
+                }
+            }
+            _ => {
+                let queues = rows(&answer["queues"]).len();
+                format!(
+                    "It would take over from {}, for {} with {}.",
+                    words::plain(&answer["from"]),
+                    words::many(queues as u64, "queue"),
+                    words::many(answer["waiting"].as_u64().unwrap_or_default(), "waiting job")
+                )
+            }
         }
     }
 
     /// The page that asks for a second click; `token` is the viewer's.
-    pub(crate) fn confirm(&self, program: &str, token: &str) -> Markup {
+    pub(crate) fn confirm(
+        &self,
+        program: &str,
+        token: &str,
+        would: Option<&Result<Value, Refused>>,
+    ) -> Markup {
         let (question, consequence) = self.question();
         html! {
             h1 { (question) }
             p { (consequence) }
+            @match would {
+                Some(Ok(answer)) => p class="said" { (self.would(answer)) },
+                Some(Err(refused)) => p class="alarm" { "It would be refused: " (refused) },
+                None => {}
+            }
             p { "The same in a terminal: " code { (program) " " (self.command()) } }
             form class="filter" method="post" action="/act" {
                 input type="hidden" name="token" value=(token);
@@ -146,8 +240,19 @@ pub(super) fn of_job(id: u64, state: u64, urgency: u64) -> Markup {
 }
 
 /// What can be done with a policy that does not decide.
-pub(super) fn of_policy(name: &str) -> Markup {
-    link(&Act::Swap(name.to_owned()), "swap in …")
+pub(super) fn of_policy(name: &str, follows: bool) -> Markup {
+    html! {
+        (link(&Act::Swap(name.to_owned()), "swap in …")) " "
+        @if !follows { (link(&Act::Shadow(name.to_owned()), "shadow …")) }
+    }
+}
+
+/// What can be done with a shadow.
+pub(super) fn of_shadow(name: &str) -> Markup {
+    html! {
+        (link(&Act::Promote(name.to_owned()), "promote …")) " "
+        (link(&Act::EndShadow(name.to_owned()), "end …"))
+    }
 }
 
 /// Back to the policy before.
@@ -161,15 +266,30 @@ mod tests {
 
     #[test]
     fn feat_68_a_change_is_read_as_it_was_written_and_nothing_else_is_one() {
-        for act in [Act::Cancel(7), Act::Urgency(7, 31), Act::Swap("a&b".to_owned()), Act::Rollback] {
+        let name = || "a&b".to_owned();
+        for act in [
+            Act::Cancel(7),
+            Act::Urgency(7, 31),
+            Act::Swap(name()),
+            Act::Rollback,
+            Act::Shadow(name()),
+            Act::EndShadow(name()),
+            Act::Promote(name()),
+        ] {
             let query =
                 act.fields().iter().fold(Query::default(), |query, (name, value)| query.with(name, value));
             let text = query.on("/act");
             assert_eq!(Act::read(&Query::read(text.split_once('?').unwrap().1)), Some(act));
         }
-        for bad in
-            ["", "do=cancel", "do=cancel&job=x", "do=urgency&job=7&urgency=32", "do=swap", "do=shutdown"]
-        {
+        for bad in [
+            "",
+            "do=cancel",
+            "do=cancel&job=x",
+            "do=urgency&job=7&urgency=32",
+            "do=swap",
+            "do=promote",
+            "do=shutdown",
+        ] {
             assert_eq!(Act::read(&Query::read(bad)), None, "{bad}");
         }
     }

@@ -105,7 +105,10 @@ fn shadows(known: &Known) -> Markup {
                     @for one in shadows.iter().take(ROWS_MAX) {
                         @let gate: Vec<String> = rows(&one["gate"]).iter().map(words::plain).collect();
                         tr {
-                            td { (words::plain(&one["name"])) }
+                            td {
+                                (words::plain(&one["name"])) " "
+                                @if known.has_control() && one["queue"].is_null() { (act::of_shadow(&words::plain(&one["name"]))) }
+                            }
                             td { (words::plain(&one["queue"])) }
                             td class="num" { (words::span(known.now() - number(&one["since"]))) }
                             td class="num" { (words::count(number(&one["passes"]) as u64)) }
@@ -117,6 +120,11 @@ fn shadows(known: &Known) -> Markup {
             }
         }
     }
+}
+
+/// Does this policy follow as a shadow of the default policy?
+fn follows(known: &Known, name: &Value) -> bool {
+    rows(&known.get("policies")["shadows"]).iter().any(|one| one["queue"].is_null() && one["name"] == *name)
 }
 
 fn own(known: &Known) -> Markup {
@@ -160,7 +168,7 @@ fn loaded(known: &Known) -> Markup {
                         td class="dim" { (words::plain(&one["version"])) }
                         td {
                             @if one["active"] == true { span class="tag on" { "decides" } " " }
-                            @else if known.has_control() { (act::of_policy(&words::plain(&one["name"]))) " " }
+                            @else if known.has_control() { (act::of_policy(&words::plain(&one["name"]), follows(known, &one["name"]))) " " }
                             @if !queues.is_empty() { span class="tag" { "queue " (queues.join(", ")) } " " }
                             @if one["quarantined"] == true { span class="tag bad" { "quarantine" } " " }
                             @let failures = number(&one["failures"]);

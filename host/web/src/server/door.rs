@@ -1,5 +1,5 @@
 //! Who may come in: a key in an address, good for one use, is exchanged for a cookie (FEAT-67). A socket of the file system needs
-//! neither: its mode says who may connect.
+//! neither: its mode says who may connect. Behind a proxy, a header has the name that the proxy found out.
 //!
 //! Must never know what is shown.
 
@@ -15,6 +15,9 @@ const VIEWERS_MAX: usize = 64;
 /// For how long a cookie is good.
 const VIEWER_MAX: Duration = Duration::from_secs(43_200);
 
+/// Longest name of a viewer that a proxy tells, in bytes.
+const NAME_BYTES_MAX: usize = 64;
+
 /// A secret of 244 random bits.
 fn secret() -> String {
     format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple())
@@ -29,6 +32,8 @@ fn same(a: &str, b: &str) -> bool {
 #[derive(Debug, Clone)]
 pub(crate) struct Viewer {
     cookie: String,
+    /// The name that a proxy told.
+    pub(crate) name: Option<String>,
     /// What forms of this viewer have to carry.
     pub(crate) form: String,
     since: Duration,
@@ -48,13 +53,22 @@ pub(crate) struct Door {
     inside: Mutex<Inside>,
     /// The one viewer of a socket of the file system.
     owner: Viewer,
+    /// Viewers come through a proxy that tells their names.
+    proxied: bool,
+}
+
+/// The name of a viewer in the only header of its kind: printable characters without blanks at its ends.
+pub(crate) fn name_in<'a>(mut headers: impl Iterator<Item = &'a [u8]>) -> Option<&'a str> {
+    let (name, None) = (std::str::from_utf8(headers.next()?).ok()?, headers.next()) else { return None };
+    let legal = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.trim() == name;
+    (legal && !name.chars().any(char::is_control)).then_some(name)
 }
 
 impl Door {
-    pub(crate) fn new(address: Option<SocketAddr>) -> Door {
+    pub(crate) fn new(address: Option<SocketAddr>, proxied: bool) -> Door {
         let inside = Mutex::new(Inside { key: secret(), viewers: VecDeque::new() });
-        let owner = Viewer { cookie: secret(), form: secret(), since: Duration::ZERO };
-        Door { address, inside, owner }
+        let owner = Viewer { cookie: secret(), name: None, form: secret(), since: Duration::ZERO };
+        Door { address, inside, owner, proxied }
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {
@@ -79,7 +93,7 @@ impl Door {
             return None;
         }
         inside.key = secret();
-        let viewer = Viewer { cookie: secret(), form: secret(), since: now };
+        let viewer = Viewer { cookie: secret(), name: None, form: secret(), since: now };
         let cookie = format!(
             "{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}",
             self.cookie_name(),
@@ -93,8 +107,26 @@ impl Door {
         Some(cookie)
     }
 
-    /// The viewer of a request with this Cookie header.
-    pub(crate) fn viewer(&self, cookies: Option<&str>, now: Duration) -> Option<Viewer> {
+    /// The viewer of this name, with forms that are good as long as a cookie.
+    fn named(&self, name: &str, now: Duration) -> Viewer {
+        let mut inside = self.inside();
+        inside.viewers.retain(|viewer| now.saturating_sub(viewer.since) < VIEWER_MAX);
+        if let Some(viewer) = inside.viewers.iter().find(|viewer| viewer.name.as_deref() == Some(name)) {
+            return viewer.clone();
+        }
+        let viewer = Viewer { cookie: secret(), name: Some(name.to_owned()), form: secret(), since: now };
+        if inside.viewers.len() >= VIEWERS_MAX {
+            inside.viewers.pop_front();
+        }
+        inside.viewers.push_back(viewer.clone());
+        viewer
+    }
+
+    /// The viewer of a request with this Cookie header, or with this name of a proxy.
+    pub(crate) fn viewer(&self, cookies: Option<&str>, name: Option<&str>, now: Duration) -> Option<Viewer> {
+        if self.proxied {
+            return name.map(|name| self.named(name, now));
+        }
         if self.address.is_none() {
             return Some(self.owner.clone());
         }
@@ -109,6 +141,12 @@ impl Door {
     /// Is a request meant for this server? Names of other hosts that lead here are refused, so that no foreign page can
     /// use a browser to read this one; and requests that another origin's page makes.
     pub(crate) fn is_meant(&self, host: Option<&str>, origin: Option<&str>) -> bool {
+        if self.proxied {
+            // The proxy knows its own names.
+            let authority =
+                |origin: &str| origin.split_once("://").map(|(_, authority)| authority.to_owned());
+            return origin.is_none_or(|origin| host.is_some() && authority(origin).as_deref() == host);
+        }
         if self.address.is_none() {
             return true;
         }
@@ -142,37 +180,37 @@ mod tests {
 
     #[test]
     fn feat_67_a_key_is_good_for_one_use_and_a_cookie_for_a_day_of_work() {
-        let door = Door::new(Some("127.0.0.1:80".parse().unwrap()));
+        let door = Door::new(Some("127.0.0.1:80".parse().unwrap()), false);
         let first = key(&door);
         assert!(door.enter("", at(0)).is_none() && door.enter(&first[1..], at(0)).is_none());
         let set = door.enter(&first, at(0)).unwrap();
         assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict"), "{set}");
         assert!(door.enter(&first, at(0)).is_none(), "a key is good for one use");
         let cookie = format!("other=1; {}", set.split(';').next().unwrap());
-        assert!(door.viewer(Some(&cookie), at(60)).is_some());
-        assert!(door.viewer(Some(&cookie[..cookie.len() - 1]), at(60)).is_none());
-        assert!(door.viewer(None, at(60)).is_none());
-        assert!(door.viewer(Some(&cookie), at(13 * 3600)).is_none());
+        assert!(door.viewer(Some(&cookie), None, at(60)).is_some());
+        assert!(door.viewer(Some(&cookie[..cookie.len() - 1]), None, at(60)).is_none());
+        assert!(door.viewer(None, None, at(60)).is_none());
+        assert!(door.viewer(Some(&cookie), None, at(13 * 3600)).is_none());
         let second = key(&door);
         assert!(second != first && door.enter(&second, at(1)).is_some());
     }
 
     #[test]
     fn feat_67_the_oldest_viewer_leaves_when_there_are_too_many() {
-        let door = Door::new(Some("127.0.0.1:80".parse().unwrap()));
+        let door = Door::new(Some("127.0.0.1:80".parse().unwrap()), false);
         let set = door.enter(&key(&door), at(0)).unwrap();
         let cookie = set.split(';').next().unwrap();
         for _ in 1..VIEWERS_MAX {
             door.enter(&key(&door), at(1)).unwrap();
         }
-        assert!(door.viewer(Some(cookie), at(2)).is_some());
+        assert!(door.viewer(Some(cookie), None, at(2)).is_some());
         door.enter(&key(&door), at(1)).unwrap();
-        assert!(door.viewer(Some(cookie), at(2)).is_none());
+        assert!(door.viewer(Some(cookie), None, at(2)).is_none());
     }
 
     #[test]
     fn feat_67_names_of_other_hosts_and_other_origins_are_refused() {
-        let door = Door::new(Some("127.0.0.1:8080".parse().unwrap()));
+        let door = Door::new(Some("127.0.0.1:8080".parse().unwrap()), false);
         for (host, origin, meant) in [
             (Some("127.0.0.1:8080"), None, true),
             (Some("localhost:9999"), Some("http://localhost:9999"), true),
@@ -184,6 +222,41 @@ mod tests {
             (None, None, false),
         ] {
             assert_eq!(door.is_meant(host, origin), meant, "{host:?} {origin:?}");
+        }
+    }
+    #[test]
+    fn feat_67_behind_a_proxy_a_header_has_the_name() {
+        let door = Door::new(None, true);
+        assert!(door.viewer(Some("fluxgate-0=x"), None, at(0)).is_none(), "without a name nobody comes in");
+        let ada = door.viewer(None, Some("ada"), at(0)).unwrap();
+        let bob = door.viewer(None, Some("bob"), at(0)).unwrap();
+        assert!(
+            ada.name.as_deref() == Some("ada") && !is_form_of(&bob, &ada.form),
+            "forms are of one viewer"
+        );
+        assert!(is_form_of(&door.viewer(None, Some("ada"), at(60)).unwrap(), &ada.form));
+        assert!(
+            !is_form_of(&door.viewer(None, Some("ada"), at(13 * 3600)).unwrap(), &ada.form),
+            "another day"
+        );
+        for _ in 0..2 * VIEWERS_MAX {
+            door.viewer(None, Some(&secret()), at(1)).unwrap();
+        }
+        assert!(door.inside().viewers.len() <= VIEWERS_MAX);
+        for (host, origin, meant) in [
+            (Some("hpc.example"), Some("https://hpc.example"), true),
+            (Some("hpc.example"), None, true),
+            (Some("hpc.example"), Some("https://evil.example"), false),
+            (None, Some("https://hpc.example"), false),
+            (Some("hpc.example"), Some("null"), false),
+        ] {
+            assert_eq!(door.is_meant(host, origin), meant, "{host:?} {origin:?}");
+        }
+        let name = |headers: &[&'static str]| name_in(headers.iter().map(|it| it.as_bytes()));
+        assert_eq!((name(&["ada"]), name(&["José P."])), (Some("ada"), Some("José P.")));
+        let long: &'static str = "x".repeat(65).leak();
+        for bad in [&[][..], &[""], &["ada", "bob"], &[" ada"], &["a\tb"], &[long]] {
+            assert_eq!(name(bad), None, "{bad:?}");
         }
     }
 }

@@ -19,6 +19,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use hyper::header::HeaderName;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -43,7 +44,7 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 pub enum Listen {
     /// A port of this host: 127.0.0.1 or `[::1]`. Port 0 takes a free one.
     Port(SocketAddr),
-    /// A socket of the file system, mode 0600.
+    /// A socket of the file system, mode 0600; 0660 behind a proxy.
     Unix(PathBuf),
 }
 
@@ -80,6 +81,8 @@ pub struct Options {
     pub program: String,
     /// Serve changes too: of jobs, and of the policy that decides.
     pub control: bool,
+    /// The header in which a proxy tells who asks. For a socket of the file system, which its group may use then.
+    pub behind_proxy: Option<String>,
 }
 
 /// A server that cannot serve.
@@ -94,6 +97,12 @@ pub enum ServeError {
     /// There is a file of that name that is no socket.
     #[error("{0} is there and no socket; it is not replaced")]
     NoSocket(PathBuf),
+    /// Whoever reaches a port could tell any name.
+    #[error("behind a proxy only a socket of the file system is listened on")]
+    ProxyOnPort,
+    /// What should be the name of a header is none.
+    #[error("{0:?} is no name of a header")]
+    Header(String),
 }
 
 fn clock() -> f64 {
@@ -111,17 +120,23 @@ pub async fn serve(
     announce: impl Fn(&str) + Send + Sync + 'static,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
-    let listener = Listener::bind(&options.listen).await?;
+    let header =
+        options.behind_proxy.map(|name| name.parse::<HeaderName>().map_err(|_| ServeError::Header(name)));
+    let header = header.transpose()?;
+    if header.is_some() && matches!(options.listen, Listen::Port(_)) {
+        return Err(ServeError::ProxyOnPort);
+    }
+    let listener = Listener::bind(&options.listen, header.is_some()).await?;
     let began = Instant::now();
     let answers = Answers::new(source, Box::new(move || began.elapsed())).with_control(options.control);
     let answers = Arc::new(answers);
     let chrome = Chrome { instance: options.instance, program: options.program };
-    let door = door::Door::new(listener.address());
+    let door = door::Door::new(listener.address(), header.is_some());
     announce(&door.invitation().unwrap_or_else(|| match &options.listen {
         Listen::Unix(path) => format!("unix:{}", path.display()),
         Listen::Port(address) => format!("http://{address}/"),
     }));
-    let server = Arc::new(Server::new(answers, chrome, door, began, clock, Box::new(announce)));
+    let server = Arc::new(Server::new(answers, chrome, (door, header), began, clock, Box::new(announce)));
     let accepting = accept(&listener, &server);
     tokio::select! {
         () = accepting => {}
@@ -139,7 +154,7 @@ enum Listener {
 }
 
 impl Listener {
-    async fn bind(listen: &Listen) -> Result<Listener, ServeError> {
+    async fn bind(listen: &Listen, proxied: bool) -> Result<Listener, ServeError> {
         match listen {
             Listen::Port(address) => {
                 let failed = |error| ServeError::Listen(address.to_string(), error);
@@ -150,7 +165,8 @@ impl Listener {
             Listen::Unix(path) => {
                 clear(path)?;
                 // The socket must never be open to others, not even before its mode is set.
-                let before = umask(Mode::from_bits_truncate(0o177));
+                let closed = if proxied { 0o117 } else { 0o177 };
+                let before = umask(Mode::from_bits_truncate(closed));
                 let listener = UnixListener::bind(path);
                 umask(before);
                 let failed = |error| ServeError::Listen(path.display().to_string(), error);

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use fluxgate_formats::JobId;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{self, HeaderValue};
+use hyper::header::{self, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::body::{self, Sent};
-use super::door::{Door, is_form_of};
+use super::door::{Door, Viewer, is_form_of, name_in};
 use crate::answers::Answers;
 use crate::live::Boards;
 use crate::page::act::Act;
@@ -43,6 +43,8 @@ pub(crate) struct Server {
     answers: Arc<Answers>,
     chrome: Chrome,
     door: Door,
+    /// The header in which a proxy tells who asks.
+    identity: Option<HeaderName>,
     began: Instant,
     clock: fn() -> f64,
     announce: Box<dyn Fn(&str) + Send + Sync>,
@@ -56,13 +58,13 @@ impl Server {
     pub(crate) fn new(
         answers: Arc<Answers>,
         chrome: Chrome,
-        door: Door,
+        (door, identity): (Door, Option<HeaderName>),
         began: Instant,
         clock: fn() -> f64,
         announce: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Server {
         let (boards, streams) = (Boards::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
-        Server { answers, chrome, door, began, clock, announce, boards, streams }
+        Server { answers, chrome, door, identity, began, clock, announce, boards, streams }
     }
 }
 
@@ -85,7 +87,7 @@ fn elsewhere(to: &str) -> Answer {
     answer
 }
 
-fn text_of(request: &Request<Incoming>, name: header::HeaderName) -> Option<&str> {
+fn text_of(request: &Request<Incoming>, name: HeaderName) -> Option<&str> {
     request.headers().get(name)?.to_str().ok()
 }
 
@@ -98,8 +100,8 @@ pub(crate) async fn answer(server: Arc<Server>, request: Request<Incoming>) -> R
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
-        (header::HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (header::HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
@@ -131,15 +133,18 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
         "/enter" => return enter(server, query),
         _ => {}
     }
-    let cookies = text_of(&request, header::COOKIE);
-    let Some(viewer) = server.door.viewer(cookies, server.began.elapsed()) else {
+    let Some(viewer) = viewer(server, &request) else {
         return html(StatusCode::UNAUTHORIZED, page::locked());
     };
     match path {
         "/live" => live(server, query),
         "/act" if server.answers.control() => match Act::read(&Query::read(query)) {
             Some(act) => {
-                let body = act.confirm(&server.chrome.program, &viewer.form);
+                let would = match act.dry_run() {
+                    Some((topic, payload)) => Some(server.answers.would(topic, payload).await),
+                    None => None,
+                };
+                let body = act.confirm(&server.chrome.program, &viewer.form, would.as_ref());
                 html(StatusCode::OK, page::lone("Are you sure?", body))
             }
             None => lost(path),
@@ -152,10 +157,20 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
     }
 }
 
+/// Who asks, if that may come in.
+fn viewer(server: &Server, request: &Request<Incoming>) -> Option<Viewer> {
+    let name = server
+        .identity
+        .as_ref()
+        .and_then(|header| name_in(request.headers().get_all(header).iter().map(HeaderValue::as_bytes)));
+    server.door.viewer(text_of(request, header::COOKIE), name, server.began.elapsed())
+}
+
 /// A change that a viewer has confirmed with a form of this server.
 async fn act(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
-    let viewer = server.door.viewer(text_of(&request, header::COOKIE), server.began.elapsed());
-    let Some(viewer) = viewer else { return html(StatusCode::UNAUTHORIZED, page::locked()) };
+    let Some(viewer) = viewer(server, &request) else {
+        return html(StatusCode::UNAUTHORIZED, page::locked());
+    };
     let form = tokio::time::timeout(FORM_TIME, body::read(request.into_body())).await.ok().flatten();
     let form = Query::read(&form.unwrap_or_default());
     let Some(act) = Act::read(&form).filter(|_| is_form_of(&viewer, form.get("token").unwrap_or_default()))
@@ -163,10 +178,10 @@ async fn act(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
         let text = "This is no form of this server, or it is from another day. Open the page again.";
         return html(StatusCode::FORBIDDEN, page::message("Nothing was done", text));
     };
-    let (topic, payload) = act.request();
+    let (topic, payload) = act.request(viewer.name.as_deref());
     match server.answers.change(topic, payload).await {
         Ok(_) => {
-            tracing::info!(?act, "changed by a viewer");
+            tracing::info!(?act, viewer = viewer.name, "changed by a viewer");
             elsewhere(&act.back())
         }
         Err(refused) => html(StatusCode::CONFLICT, page::message("Nothing was done", &refused.to_string())),

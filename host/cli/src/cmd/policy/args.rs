@@ -67,6 +67,9 @@ pub(crate) enum PolicyCmd {
         /// Put it on probation for this long (30s, 10m, 2h): it is rolled back when it breaks a rule of the site.
         #[arg(long, value_name = "DURATION")]
         probation: Option<String>,
+        /// Make all checks and say what would happen; nothing changes.
+        #[arg(long, conflicts_with = "probation")]
+        dry_run: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,

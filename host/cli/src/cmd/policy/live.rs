@@ -107,15 +107,32 @@ pub(super) fn swap(
     name: &str,
     queue: Option<&str>,
     config: &[String],
-    length: Option<&str>,
+    (length, dry_run): (Option<&str>, bool),
     as_json: bool,
 ) -> Result<()> {
-    let mut asked = json!({"name": name, "queue": queue, "probation": probation(length)?});
+    let mut asked =
+        json!({"name": name, "queue": queue, "probation": probation(length)?, "dry_run": dry_run});
     if !config.is_empty() {
         asked["config"] = settings_json(config)?;
     }
     let answer = Client::connect(target)?.sched("sched-fluxgate.policy-swap", asked)?;
+    if dry_run {
+        return said(&answer, as_json, || would(&answer));
+    }
     swapped(&answer, as_json)
+}
+
+/// What a swap would do, in a sentence.
+fn would(answer: &Value) -> String {
+    let [from, to, waiting] = ["from", "to", "waiting"].map(|key| render::plain(&answer[key]));
+    let queues: Vec<String> = answer["queues"].as_array().into_iter().flatten().map(render::plain).collect();
+    let named: Vec<&str> = queues.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    let queues = match (answer["queue"].as_str(), named.is_empty()) {
+        (Some(queue), _) => format!("queue {queue}"),
+        (None, true) => "all queues".to_owned(),
+        (None, false) => format!("the queues {}", named.join(", ")),
+    };
+    format!("{to} would decide {queues} in place of {from}; {waiting} jobs wait there; nothing was changed")
 }
 
 /// `fluxgate policy unset` and `rollback`, as `topic` says: back to another policy, for one queue or for all of the default

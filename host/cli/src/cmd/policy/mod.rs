@@ -23,8 +23,9 @@ pub(crate) fn run(command: &PolicyCmd) -> Result<()> {
         PolicyCmd::Load { target, file, config, watch, json } => {
             live::load(target, file, config, *watch, *json)
         }
-        PolicyCmd::Swap { target, name, queue, config, probation, json } => {
-            live::swap(target, name, queue.as_deref(), config, probation.as_deref(), *json)
+        PolicyCmd::Swap { target, name, queue, config, probation, dry_run, json } => {
+            let length = probation.as_deref();
+            live::swap(target, name, queue.as_deref(), config, (length, *dry_run), *json)
         }
         PolicyCmd::Shadow(args) => shadow::shadow(args),
         PolicyCmd::Diff(args) => shadow::diff(args),
