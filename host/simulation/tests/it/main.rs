@@ -96,6 +96,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "a question that reached the next scheduler counted as answered twice",
     ),
     (
+        2_272_353,
+        Profile::Policies,
+        "9-10",
+        "2-3,11,14,20",
+        "a start that was refused and one that was lost with the job manager did not count together",
+    ),
+    (
         133_317,
         Profile::Builtin,
         "1,19",
