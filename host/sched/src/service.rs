@@ -140,6 +140,8 @@ pub struct Service {
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
+    /// A question of a guest is being answered.
+    guest_is_answered: bool,
     question_budget: QuestionBudget,
     trail: UnwrittenTrail,
     passes: Samples,
@@ -255,6 +257,7 @@ impl Service {
             groups: groups::Groups::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
+            guest_is_answered: false,
             question_budget: QuestionBudget::default(),
             trail: UnwrittenTrail::default(),
             passes: Samples::default(),

@@ -5,6 +5,9 @@
 //! would not tell them. Times of waiting jobs are those that jobs are annotated with: an answer whose forecast
 //! moved has the jobs told first.
 //!
+//! The copy is made in the service's own turn. Questions of guests are answered one at a time, so that no turn makes more than one
+//! copy for them.
+//!
 //! Must never let anything of it reach the engine.
 
 use std::time::Duration;
@@ -26,6 +29,8 @@ use crate::forecasts::Forecasts;
 
 /// Most questions that wait at a time.
 const WAITING_MAX: usize = 64;
+/// Most questions of one guest that wait at a time.
+const GUEST_WAITING_MAX: usize = 8;
 /// Most jobs that one question thinks of.
 const VARIANTS_MAX: usize = 16;
 
@@ -218,6 +223,10 @@ impl Service {
         let tables = &self.configuration.settings.flux;
         let message = &request.message;
         let (userid, admin) = (message.userid, message.is_from_admin());
+        let own = self.asked.iter().filter(|asked| asked.asker.userid == userid).count();
+        if !admin && own >= GUEST_WAITING_MAX {
+            bail!("{GUEST_WAITING_MAX} questions of user {userid} wait already");
+        }
         let asker = Asker { userid, admin, private: tables.private_mode };
         let what = Question::read(request.method(), &request.payload, tables)?;
         if !admin && let Some(wait) = self.question_budget.wait(userid, self.host.elapsed()) {
@@ -235,7 +244,15 @@ impl Service {
         if self.asked.is_empty() || self.needs_pass() {
             return;
         }
-        for Asked { request, asker, what } in std::mem::take(&mut self.asked) {
+        for asked in std::mem::take(&mut self.asked) {
+            if !asked.asker.admin {
+                if self.guest_is_answered {
+                    self.asked.push(asked);
+                    continue;
+                }
+                self.guest_is_answered = true;
+            }
+            let Asked { request, asker, what } = asked;
             let Some(engine) = &self.engine else { continue };
             let begin = self.host.elapsed();
             let (job, queues) = what.about();
@@ -285,6 +302,7 @@ impl Service {
         took: Duration,
     ) {
         self.question_budget.spend(asker.userid, self.host.elapsed(), took);
+        self.guest_is_answered &= asker.admin;
         let annotated = self.estimates().is_some();
         if annotated && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
             let (now, expected) = (of.now(), of.expected().to_vec());

@@ -101,10 +101,20 @@ fn feat_76_questions_are_answered_beside_the_schedule_and_in_bounds() {
     world.finish("question");
     let answer = world.answer(tag).unwrap().clone().unwrap();
     assert_eq!(answer["as_of"], 1000.0);
-    for _ in 0..64 {
-        world.send_as(BOB, "sched-fluxgate.gaps", &json!({}));
+    let tags = [0; 9].map(|_| world.send_as(BOB, "sched-fluxgate.gaps", &json!({})));
+    let theirs = world.send_as(ALICE, "sched-fluxgate.gaps", &json!({}));
+    world.settle();
+    let refused = world.answer(tags[8]).unwrap().clone().unwrap_err();
+    assert!(refused.1.contains("8 questions of user 5589 wait already"), "{refused:?}");
+    for _ in 0..9 {
+        assert_eq!(world.work(), ["question"], "those of guests one at a time");
+        world.finish("question");
     }
-    let why = ask(&mut world, BOB, "gaps", &json!({})).unwrap_err();
+    assert!(world.answer(tags[7]).is_some() && world.answer(theirs).is_some());
+    for _ in 0..64 {
+        world.send_as(OWNER, "sched-fluxgate.gaps", &json!({}));
+    }
+    let why = ask(&mut world, OWNER, "gaps", &json!({})).unwrap_err();
     assert!(why.contains("more than 64 questions wait"), "{why}");
 }
 
