@@ -163,6 +163,8 @@ table! {
     CacheIgnored = 1217 WARN,
     /// A compiled component could not be written to the cache; the next start compiles it again.
     CacheNotKept = 1218 WARN,
+    /// A shadow was to be promoted at this time and was not; the reason follows.
+    PromotionFailed = 1219 ERROR,
     /// An error that a policy logged itself.
     PolicyError = 1221 ERROR,
     /// A warning that a policy logged itself.

@@ -17,6 +17,7 @@ mod kept_windows;
 mod learning;
 mod metrics;
 mod policy_requests;
+mod promotions;
 mod questions;
 mod queues;
 mod reload;
@@ -125,6 +126,8 @@ pub struct Service {
     registry: PolicyRegistry,
     components: Arc<dyn Components>,
     shadows: Shadows,
+    /// Shadows that are to decide later.
+    promotions: Vec<promotions::Promotion>,
     /// The policies on probation, by queue; `None` is the default policy.
     probations: BTreeMap<Option<String>, Probation>,
     /// Components that are being compiled for `policy-load`.
@@ -246,6 +249,7 @@ impl Service {
             registry,
             components,
             shadows: Shadows::default(),
+            promotions: Vec::new(),
             probations: BTreeMap::new(),
             loading: 0,
             swaps: BTreeMap::new(),

@@ -62,6 +62,8 @@ pub(crate) enum Ask {
     Node(String),
     /// A policy by name.
     Policy(String),
+    /// Nodes that people reserved.
+    Reservations,
 }
 
 impl Ask {
@@ -86,6 +88,7 @@ impl Ask {
                 ("why", "sched-fluxgate.explain", json!({"id": id, "nodes": true, "changes": changes}))
             }
             Ask::Node(node) => ("node", "sched-fluxgate.node", json!({ "node": node })),
+            Ask::Reservations => ("reservations", "sched-fluxgate.reservation-list", json!({})),
             Ask::Policy(name) => ("policy", "sched-fluxgate.policy-show", json!({ "name": name })),
         }
     }

@@ -47,6 +47,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("node", Says("node 0")),
     ("status", Says("status")),
     ("doctor", Says("doctor")),
+    ("drain-for", Says("drain-for restart")),
     (
         "reservation create",
         Says("reservation create a --maintenance --start +1h --duration 1h --hosts all --repeat daily"),

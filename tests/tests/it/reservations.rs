@@ -1,7 +1,7 @@
 //! Reservations on a real instance: made by command, kept when the scheduler is killed, and true for who submits.
 
-use fluxgate_tests::fixture::World;
-use serde_json::json;
+use fluxgate_tests::fixture::{World, fluxgate};
+use serde_json::{Value, json};
 
 fn world() -> World {
     World::up(&["--nodes", "4", "--cores", "2", "--policy", "easy"])
@@ -94,4 +94,39 @@ fn feat_12_14_members_use_their_reservation() {
     world.cli(&["reservation", "end", "dat"]).ok();
     assert_eq!(world.cli(&["reservation", "show", "dat", "--json"]).json()["state"], "over");
     world.assert_clean();
+}
+
+/// FEAT-102: a restart is waited for until nothing is about to begin; the exit code is for scripts.
+#[test]
+fn feat_102_drain_for_waits_until_nothing_begins_soon() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    let world = World::up(&["--nodes", "2"]);
+    assert_eq!(world.cli(&["drain-for", "restart"]).ok().trim(), "clear for restart");
+    let create = |name: &str, start: &str| {
+        let args = ["--maintenance", "--start", start, "--duration", "1h", "--hosts", "all"];
+        world.cli(&[&["reservation", "create", name], &args[..]].concat()).ok();
+    };
+    create("far", "+2h");
+    create("soon", "+4m");
+    world
+        .cli(&["drain-for", "restart", "--timeout", "0"])
+        .fails(1, &["not clear for restart", "reservation soon begins at"]);
+    world.cli(&["drain-for", "restart", "--within", "1s", "--timeout", "0"]).ok();
+    let all = world.cli(&["drain-for", "upgrade", "--within", "1d", "--timeout", "0", "--json"]);
+    let told: Value = serde_json::from_str(&all.out).unwrap();
+    assert_eq!(
+        (all.code, &told["clear"], told["in_the_way"].as_array().map(Vec::len)),
+        (1, &json!(false), Some(2))
+    );
+    world.cli(&["drain-for", "restart", "--within", "soon"]).fails(2, &["--within soon"]);
+    world.cli(&["drain-for"]).fails(2, &["NAME"]);
+    // It waits, says for what, and goes on when that is gone.
+    let mut command = fluxgate(["drain-for", "restart"]);
+    let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    assert!(lines.next().unwrap().starts_with("waits: reservation soon begins at"));
+    world.cli(&["reservation", "cancel", "soon"]).ok();
+    assert_eq!(lines.next().unwrap(), "clear for restart");
+    assert!(child.wait().unwrap().success());
 }

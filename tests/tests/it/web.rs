@@ -141,6 +141,27 @@ fn feat_63_pages_of_a_real_instance_say_what_commands_say() {
     assert!(web.get("/queue").body.contains(reason));
     assert!(web.get("/machine").body.contains("bad dimm") && web.get("/timeline").body.contains("wide"));
     assert!(web.get("/node/3").body.contains("drained") && web.get("/policies").body.contains("EASY"));
+    let dat = [
+        "reservation",
+        "create",
+        "dat",
+        "--maintenance",
+        "--start",
+        "+1h",
+        "--duration",
+        "1h",
+        "--hosts",
+        "all",
+    ];
+    world.cli(&[&dat[..], &["--note", "chilled water"]].concat()).ok();
+    let page = web.get("/reservations").body;
+    for words in [
+        "0 reservations on now, 1 planned, 0 over.",
+        "chilled water",
+        "<code>fluxgate reservation list</code>",
+    ] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
     // The page's JSON is the answer that the command prints.
     let order = web.json("/queue.json")["answers"]["order"].clone();
     let told = world.cli(&["queue", "--json"]).json();
@@ -266,7 +287,7 @@ fn feat_71_pages_in_a_browser_are_live_and_have_keys_and_two_looks() {
     browser.open(&format!("http://{}/enter?key={}", web.address, web.key));
     web.read_key();
     let base = format!("http://{}", web.address);
-    for path in ["/queue", "/machine", "/timeline", "/policies", "/node/0", "/"] {
+    for path in ["/queue", "/machine", "/timeline", "/policies", "/reservations", "/node/0", "/"] {
         browser.open(&format!("{base}{path}"));
         for kind in ["Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"] {
             assert_eq!(browser.of(kind), [&Value::Null; 0], "{path}: {kind}");

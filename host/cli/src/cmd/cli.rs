@@ -12,6 +12,7 @@ use super::config::ConfigCmd;
 use super::control::{Cancel, Drain, Queue, Resource, Undrain, Urgency};
 use super::demo::Demo;
 use super::doctor::Doctor;
+use super::drain_for::DrainFor;
 use super::graph::GraphCmd;
 use super::install::Install;
 use super::jobs::{JobCmd, Jobs};
@@ -98,6 +99,8 @@ pub(crate) enum Command {
     Status(Status),
     /// Check what an administrator checks by hand: who decides, records that differ, nodes, queues, the clock.
     Doctor(Doctor),
+    /// Wait until no reservation is about to begin and no swap is on its way: before a restart.
+    DrainFor(DrainFor),
     /// Print the scheduler's figures for monitoring systems, as OpenMetrics text.
     Metrics(Metrics),
     /// The dashboard in a terminal: what runs, what waits and why, the machine, what policies cost.

@@ -9,6 +9,7 @@ mod config;
 mod control;
 mod demo;
 mod doctor;
+mod drain_for;
 mod graph;
 mod install;
 mod job_args;
@@ -74,6 +75,7 @@ pub(crate) fn run(cli: Cli) -> Result<()> {
         Command::Graph(command) => graph::run(command),
         Command::ResourceQuery(args) => resource_query::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::DrainFor(args) => drain_for::run(args),
         Command::Demo(args) => demo::run(args),
         Command::Status(args) => status::run(args),
         Command::Metrics(args) => metrics::run(args),

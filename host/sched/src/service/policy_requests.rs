@@ -225,6 +225,7 @@ impl Service {
         let stop = request.payload["stop"] == true;
         if stop {
             self.shadows.stop(name, queue)?;
+            self.promotions.retain(|plan| !plan.is_of(name, queue));
         } else {
             let choice = self.registry.get(name)?;
             if let Some(queue) = queue
@@ -256,8 +257,12 @@ impl Service {
         let payload = &request.payload;
         let (name, probation, force) =
             (text(payload, "name")?, probation(payload)?, payload["force"] == true);
+        if let Some(planned) = self.plan_promotion(request, (name, queue(payload)?), probation)? {
+            return Ok(Answer::Now(planned));
+        }
         let guard = &self.configuration.settings.guard;
         let (choice, queue) = self.shadows.promote(name, queue(payload)?, force, guard)?;
+        self.drop_promotion(name, queue.as_deref());
         self.give_way(queue.as_deref());
         let request = Some(request.clone());
         let swap = PendingSwap::new(choice, Origin::Person).at(queue.as_deref());

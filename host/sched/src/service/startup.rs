@@ -44,6 +44,7 @@ impl Service {
         self.responder.forget();
         // What they compared was another schedule.
         self.shadows.clear();
+        self.promotions.clear();
         self.probations.clear();
         self.swaps.clear();
         self.queues.forget();

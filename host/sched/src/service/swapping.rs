@@ -431,6 +431,7 @@ impl Service {
     pub(super) fn policy_list(&self) -> Value {
         let mut list = self.registry.list();
         list["shadows"] = self.shadows.summary(&self.configuration.settings.guard);
+        list["promotions"] = self.promotions_told();
         list["probation"] = self.probation(None);
         list["held"] = json!(self.engine.as_ref().and_then(|engine| engine.suspended_by()));
         list["queues"] = self.queue_rows();

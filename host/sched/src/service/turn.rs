@@ -77,6 +77,7 @@ impl Service {
     pub fn settle(&mut self, waiting: bool) -> Result<()> {
         self.begin_queue_swaps();
         self.watch();
+        self.tend_promotions();
         self.remember();
         self.keep_vertices();
         self.tend_windows();
@@ -107,7 +108,7 @@ impl Service {
             .as_ref()
             .filter(|_| rest.is_none() && self.may_pass())
             .and_then(|engine| engine.next_wake());
-        let times = [wake, self.next_return(), self.probation_ends()];
+        let times = [wake, self.next_return(), self.probation_ends(), self.promotions_due()];
         let seconds = |seconds: f64| Duration::try_from_secs_f64(seconds.max(0.0)).ok();
         let watch = self.session.next_tick().and_then(seconds);
         let periods = [

@@ -92,3 +92,65 @@ fn a_shadow_that_is_stopped_on_its_way_answers_what_it_was_asked() {
     assert_eq!(world.answer(diff).unwrap().as_ref().unwrap()["ended"], Value::Null);
     assert_eq!(shadow(&mut world)["ended"], Value::Null);
 }
+
+/// FEAT-99: a promotion at a time, when no job waits, and never in the first minute of a reservation.
+#[test]
+fn feat_99_a_promotion_waits_for_its_time_for_idleness_and_for_reservations() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let active = |world: &mut World| world.told("policy-list", &json!({}))["active"].clone();
+    let refusal = |world: &mut World, payload: &Value| {
+        let tag = world.ask("policy-promote", payload);
+        world.answer(tag).unwrap().clone().unwrap_err().1
+    };
+    assert!(refusal(&mut world, &json!({"name": "other", "at": 2000.0})).contains("policy shadow other"));
+    world.told("policy-shadow", &json!({"name": "other"}));
+    assert_eq!(refusal(&mut world, &json!({"name": "other", "at": 999.0})), "at: at 999 is over");
+    assert!(refusal(&mut world, &json!({"name": "other", "at": "noon"})).contains("seconds since the epoch"));
+    // A reservation begins at 1990, and a job waits until 2100.
+    let dat = json!({"name": "dat", "kind": "maintenance", "start": 1990.0, "end": 9000.0, "hosts": "node3"});
+    world.told("reservation-create", &dat);
+    world.submit(1, 12, 5000.0);
+    world.submit(2, 12, 60.0);
+    world.settle();
+    let plan = json!({"name": "other", "at": 2000.0, "when_idle": true, "force": true});
+    let planned = world.told("policy-promote", &plan);
+    assert_eq!((&planned["planned"], &planned["at"]), (&json!(true), &json!(2000.0)));
+    let list = world.told("policy-list", &json!({}))["promotions"].clone();
+    assert_eq!(list, json!([{"name": "other", "queue": null, "at": 2000.0, "when_idle": true}]));
+    assert_eq!(world.last_in_trail()["what"], "promote-later");
+    // Nobody waits in between: it is not the time yet.
+    world.end(1);
+    world.settle();
+    assert_eq!((active(&mut world), world.started.as_slice()), (json!("steady"), [1, 2].as_slice()));
+    assert!(world.service.next_turn().time <= 2000.0);
+    world.submit(3, 12, 60.0);
+    world.settle();
+    world.advance(1100.0);
+    assert_eq!(active(&mut world), "steady", "a job waits");
+    world.end(2);
+    world.settle();
+    assert_eq!((active(&mut world), world.started.last()), (json!("other"), Some(&3)));
+    assert_eq!(world.told("policy-list", &json!({}))["promotions"], json!([]));
+    // The first minute of a reservation is left alone, and the turn after it is due.
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.told("policy-shadow", &json!({"name": "other"}));
+    world.told("reservation-create", &dat);
+    world.told("policy-promote", &json!({"name": "other", "at": 2000.0, "force": true}));
+    world.advance(1005.0);
+    assert_eq!((active(&mut world), world.service.next_turn().time), (json!("steady"), 2050.0));
+    world.advance(45.0);
+    assert_eq!(active(&mut world), "other");
+    // A gate that does not hold at the time is told once; a shadow that ends takes its plan along.
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.told("policy-shadow", &json!({"name": "other"}));
+    world.told("policy-promote", &json!({"name": "other", "at": 2000.0}));
+    let lines = crate::said::said("not promoted", || {
+        world.advance(1001.0);
+        world.advance(10.0);
+    });
+    assert!(lines.len() == 1 && lines[0].starts_with("FG-1219 not promoted at its time: other"), "{lines:?}");
+    assert_eq!((active(&mut world), &world.last_in_trail()["verdict"]), (json!("steady"), &json!("refused")));
+    world.told("policy-promote", &json!({"name": "other", "when_idle": true, "at": 3000.0, "force": true}));
+    world.told("policy-shadow", &json!({"name": "other", "stop": true}));
+    assert_eq!(world.told("policy-list", &json!({}))["promotions"], json!([]));
+}

@@ -14,6 +14,7 @@ mod now;
 mod policies;
 pub(crate) mod query;
 mod queue;
+mod reservations;
 mod timeline;
 
 use maud::{Markup, html};
@@ -38,6 +39,7 @@ pub(crate) enum Page {
     Node(String),
     Timeline(Query),
     Policies,
+    Reservations,
 }
 
 /// A part of a page that is sent again when it has changed.
@@ -57,12 +59,13 @@ pub(crate) struct Shown {
 }
 
 /// The pages of the menu.
-pub(crate) const MENU: [(&str, &str); 5] = [
+pub(crate) const MENU: [(&str, &str); 6] = [
     ("/", "Now"),
     ("/queue", "Queue"),
     ("/machine", "Machine"),
     ("/timeline", "Timeline"),
     ("/policies", "Policies"),
+    ("/reservations", "Reservations"),
 ];
 
 impl Page {
@@ -75,6 +78,7 @@ impl Page {
             "/machine" => Page::Machine(query),
             "/timeline" => Page::Timeline(query),
             "/policies" => Page::Policies,
+            "/reservations" => Page::Reservations,
             _ => match path.strip_prefix('/')?.split_once('/')? {
                 ("job", id) => Page::Job(query::decoded(id).parse::<fluxgate_formats::JobId>().ok()?.0),
                 ("node", node) if !node.is_empty() => Page::Node(query::decoded(node)),
@@ -93,6 +97,7 @@ impl Page {
             Page::Node(node) => format!("/node/{}", query::encoded(node)),
             Page::Timeline(query) => query.on("/timeline"),
             Page::Policies => "/policies".to_owned(),
+            Page::Reservations => "/reservations".to_owned(),
         }
     }
 
@@ -104,6 +109,7 @@ impl Page {
             Page::Machine(_) | Page::Node(_) => "/machine",
             Page::Timeline(_) => "/timeline",
             Page::Policies => "/policies",
+            Page::Reservations => "/reservations",
         }
     }
 
@@ -131,6 +137,7 @@ impl Page {
             Page::Node(node) => vec![Ask::Node(node.clone()), Ask::Resources, Ask::Drains],
             Page::Timeline(_) => vec![Ask::Order, Ask::Running, Ask::Ended, Ask::Resources],
             Page::Policies => vec![Ask::Policies],
+            Page::Reservations => vec![Ask::Reservations],
         };
         known.ask(answers, &asks).await;
         if *self == Page::Policies {
@@ -152,6 +159,7 @@ impl Page {
             Page::Node(node) => node::show(known, node),
             Page::Timeline(query) => timeline::show(known, query),
             Page::Policies => policies::show(known),
+            Page::Reservations => reservations::show(known),
         };
         shown.sections.insert(0, Section { id: "trouble", body: trouble(known) });
         shown

@@ -79,6 +79,29 @@ impl Made {
         })
     }
 
+    /// Some of every kind; on a large machine as many as there may be.
+    fn reservations(&self) -> Vec<Value> {
+        let one = |n: u64| {
+            let start = NOW - 3600.0 + 1800.0 * n as f64;
+            let maintenance = n.is_multiple_of(2);
+            let users = if self.private { Value::Null } else { json!([5001, 5002]) };
+            let count = if n == 1 { 6 } else { 0 };
+            let state = ["active", "degraded", "planned", "planned", "over"][(n % 5) as usize];
+            json!({
+                "name": format!("dat-{n}"), "kind": if maintenance { "maintenance" } else { "dedicated" },
+                "state": state,
+                "start": if n % 5 == 4 { Value::Null } else { json!(start) },
+                "end": if n % 5 == 4 { Value::Null } else { json!(start + 7200.0) },
+                "occurrences": [[start, start + 7200.0], [start + 86_400.0, start + 93_600.0]],
+                "nodelist": format!("n[{}]", (0..8).map(|k| (k * 2 + n).to_string()).collect::<Vec<_>>().join(",")), "nodes": 8,
+                "who": {"users": users, "queues": QUEUES[..(n % 3) as usize], "magnetic": false},
+                "repeat": if n < 2 { json!({"every": "daily", "zone": "UTC", "until": 0.0}) } else { Value::Null },
+                "note": "<b>chilled</b> water ".repeat(count + 1).trim(),
+            })
+        };
+        (0..if self.nodes > 100 { 1024 } else { 5 }).map(one).collect()
+    }
+
     fn r(&self, from: u64, count: u64, cores: u64) -> Value {
         if count == 0 {
             return Value::Null;
@@ -175,6 +198,7 @@ impl Made {
                 "config": [{"name": "depth", "kind": "integer", "value": 100, "default": 100, "help": "Jobs looked at."}],
                 "failures": 0, "failed": [], "cost": {"calls": 1000, "fuel": 5_000_000, "memory": 1_179_648, "milliseconds": 80.0},
             }),
+            "sched-fluxgate.reservation-list" => json!({"reservations": self.reservations()}),
             "sched-fluxgate.metrics-get" => json!({"metrics": self.metrics()}),
             "sched-fluxgate.order" => {
                 let told = if self.private { 0 } else { self.waiting.min(1024) };

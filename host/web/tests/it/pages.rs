@@ -45,7 +45,7 @@ fn text_of(page: &str) -> String {
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "/",
     "/queue",
     "/queue?show=running&sort=-ran",
@@ -54,6 +54,7 @@ const PAGES: [&str; 9] = [
     "/machine?text=n3",
     "/timeline",
     "/policies",
+    "/reservations",
     "/node/3",
 ];
 
@@ -68,6 +69,7 @@ fn feat_63_the_pages_as_text() {
         ("node", "/node/3".to_owned()),
         ("timeline", "/timeline".to_owned()),
         ("policies", "/policies".to_owned()),
+        ("reservations", "/reservations".to_owned()),
     ] {
         insta::assert_snapshot!(
             name,

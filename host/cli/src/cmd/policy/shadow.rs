@@ -5,11 +5,11 @@ use clap::Args;
 use fluxgate_formats::{JobId, fsd};
 use serde_json::{Value, json};
 
-use super::answers::{probation, swapped};
+use super::answers::{probation, said, swapped};
 use crate::args::Target;
 use crate::client::Client;
 use crate::fail::usage;
-use crate::render;
+use crate::{calendar, render};
 
 /// `fluxgate policy shadow`.
 #[derive(Debug, Args)]
@@ -63,6 +63,12 @@ pub(crate) struct PromoteCmd {
     /// Put it on probation for this long (30s, 10m, 2h): it is rolled back when it breaks a rule of the site.
     #[arg(long, value_name = "DURATION")]
     pub(crate) probation: Option<String>,
+    /// Not now but at this time ("22:00", "tomorrow 02:00", +2h), if its gate holds then. Forgotten when the scheduler restarts.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at: Option<String>,
+    /// Not before no job waits.
+    #[arg(long)]
+    pub(crate) when_idle: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -186,10 +192,19 @@ fn percent(value: &Value) -> String {
 
 /// Let a shadow decide.
 pub(super) fn promote(args: &PromoteCmd) -> Result<()> {
+    let client = Client::connect(&args.target)?;
+    let zone = jiff::tz::TimeZone::system();
+    let now = client.now();
+    let at = args.at.as_deref().map(|text| calendar::parse(text, now, now, &zone)).transpose()?;
     let asked = json!({
-        "name": args.name, "queue": args.queue, "force": args.force,
+        "name": args.name, "queue": args.queue, "force": args.force, "at": at, "when_idle": args.when_idle,
         "probation": probation(args.probation.as_deref())?,
     });
-    let answer = Client::connect(&args.target)?.sched("sched-fluxgate.policy-promote", asked)?;
-    swapped(&answer, args.json)
+    let answer = client.sched("sched-fluxgate.policy-promote", asked)?;
+    if answer["planned"] != true {
+        return swapped(&answer, args.json);
+    }
+    let time = at.map_or_else(String::new, |at| format!(" from {} on", calendar::local(at, &zone)));
+    let idle = if args.when_idle { ", as soon as no job waits" } else { "" };
+    said(&answer, args.json, || format!("{} is to decide{time}{idle}, if its gate holds then", args.name))
 }
