@@ -11,8 +11,8 @@
 //! - [`disk`]: the file system as a trait; [`local_disk`]: that of this machine; `threaded`: the pump of a live
 //!   scheduler.
 //! - [`Recorded`]: an engine with its journal, which drivers use in place of the engine.
-//! - [`reader`]: reads a folder of files; [`rerun`]: runs them again through an engine and compares; [`what_if`]:
-//!   computes the schedule of another policy.
+//! - [`reader`]: reads a folder of files; [`rerun`]: runs them again through an engine and compares; [`reasons`]: tells
+//!   what a job waited for; [`what_if`]: computes the schedule of another policy.
 //!
 //! The actions of an engine follow from its events, their times, and the checks at which its passes were interrupted.
 //! All of these are recorded, so a rerun with the same policies makes the same decisions, byte for byte.
@@ -33,6 +33,7 @@ pub mod options;
 pub mod outcome;
 mod queue;
 pub mod reader;
+pub mod reasons;
 pub mod record;
 mod recorded;
 pub mod rerun;

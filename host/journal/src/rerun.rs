@@ -18,6 +18,7 @@ use crate::differences::{of_checkpoints, of_outcomes};
 use crate::fuel_meter::FuelMeter;
 use crate::outcome::{Decision, Outcome};
 use crate::reader::{Item, Journal, ReadError};
+use crate::reasons::Watch;
 use crate::record::{CheckpointCause, CheckpointRecord, PassRecord, PolicyRow, Record};
 use crate::tables::Tables;
 use crate::timed::Timed;
@@ -133,6 +134,17 @@ pub fn verify(
     from: Option<f64>,
     until: Option<f64>,
 ) -> Result<Verified, RerunError> {
+    follow(journal, policies, from, until, &mut |_, _| true)
+}
+
+/// As [`verify`], and has `watch` look at each record and the engine after it, as long as it says that it wants more.
+pub(crate) fn follow(
+    journal: &Journal,
+    policies: &mut dyn Policies,
+    from: Option<f64>,
+    until: Option<f64>,
+    watch: &mut Watch<'_>,
+) -> Result<Verified, RerunError> {
     let first = from.map_or(0, |from| first_file(journal, from));
     let mut run = Run {
         policies,
@@ -178,6 +190,9 @@ pub fn verify(
             let begin = run.done.span.map_or(time, |(begin, _)| begin);
             run.done.span = Some((begin, time));
             run.done.records += 1;
+        }
+        if !watch(&place.record, run.engine.as_ref()) {
+            break;
         }
     }
     if run.done.span.is_none() {

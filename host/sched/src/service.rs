@@ -14,6 +14,7 @@ mod journal;
 mod kept_value;
 mod kept_vertices;
 mod kept_windows;
+mod late_windows;
 mod learning;
 mod metrics;
 mod policy_requests;
@@ -140,6 +141,7 @@ pub struct Service {
     kept_vertices: KeptVertices,
     kept_windows: KeptWindows,
     groups: groups::Groups,
+    late_windows: late_windows::LateWindows,
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
@@ -259,6 +261,7 @@ impl Service {
             kept_vertices: KeptVertices::default(),
             kept_windows: KeptWindows::default(),
             groups: groups::Groups::default(),
+            late_windows: late_windows::LateWindows::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             guest_is_answered: false,

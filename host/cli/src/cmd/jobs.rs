@@ -176,6 +176,20 @@ pub(crate) fn jobs(args: &Jobs) -> Result<()> {
     render::show(&table)
 }
 
+/// Most queues that are thought of for a job in another one.
+const QUEUES_MAX: usize = 8;
+
+/// The first queues that take jobs and start them.
+fn open_queues(client: &Client) -> Vec<String> {
+    let Ok(Ok(answer)) = client.lookup("job-manager.queue-list", json!({})) else { return Vec::new() };
+    let names = answer["queues"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let open = |name: &&str| {
+        let status = client.lookup("job-manager.queue-status", json!({"name": name}));
+        matches!(status, Ok(Ok(status)) if status["start"] != false && status["enable"] != false)
+    };
+    names.take(QUEUES_MAX).filter(open).map(str::to_owned).collect()
+}
+
 /// What the scheduler says of a job that waits: why, and what would help; with its nodes if they are asked for.
 fn explain(client: &Client, id: JobId, nodes: bool) -> Option<Value> {
     let spec = client.lookup("job-info.lookup", json!({"id": id.0, "keys": ["jobspec"], "flags": 2}));
@@ -183,8 +197,11 @@ fn explain(client: &Client, id: JobId, nodes: bool) -> Option<Value> {
         Value::String(text) => serde_json::from_str(text).ok(),
         other => Some(other.clone()),
     });
-    let changes = spec.map(|spec| waits::changes(&spec)).unwrap_or_default();
-    let question = json!({"id": id.0, "nodes": nodes, "changes": changes});
+    let changes = spec.as_ref().map(waits::changes).unwrap_or_default();
+    let mut question = json!({"id": id.0, "nodes": nodes, "changes": changes});
+    if let Some(spec) = spec {
+        question["queues"] = json!({"names": open_queues(client), "jobspec": spec});
+    }
     let mut why = client.sched("sched-fluxgate.explain", question).ok()?;
     if nodes {
         let drained = waits::drained(client);

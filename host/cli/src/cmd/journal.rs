@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, Subcommand};
-use fluxgate_formats::JobId;
+use fluxgate_formats::{JobId, fsd};
 use fluxgate_journal::reader::{Item, Place};
+use fluxgate_journal::reasons::{Ended, Spell, Wait, reasons as of_job};
 use fluxgate_journal::{CheckpointCause, EventRecord, Journal, Record};
 use serde_json::{Value, json};
 
+use super::replay::ByDigest;
 use crate::{render, values};
 
 /// `fluxgate journal`.
@@ -19,6 +21,8 @@ pub(crate) enum JournalCmd {
     Show(Show),
     /// Read all of it, and say what it holds and whether all of it is as it was written.
     Check(Check),
+    /// Tell what a job waited for, and how long. The journal is run again for that, with the policies of then.
+    Reasons(Reasons),
 }
 
 /// `fluxgate journal show`.
@@ -52,11 +56,29 @@ pub(crate) struct Check {
     pub(crate) json: bool,
 }
 
+/// `fluxgate journal reasons`.
+#[derive(Debug, Args)]
+pub(crate) struct Reasons {
+    /// The job: an id as Flux prints it.
+    #[arg(value_name = "ID")]
+    pub(crate) job: String,
+    /// The journal's folder, or one file of it.
+    #[arg(value_name = "DIR|FILE")]
+    pub(crate) journal: PathBuf,
+    /// A folder with the policies that decided.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// Run the command.
 pub(crate) fn run(command: &JournalCmd) -> Result<()> {
     match command {
         JournalCmd::Show(args) => show(args),
         JournalCmd::Check(args) => check(args),
+        JournalCmd::Reasons(args) => reasons(args),
     }
 }
 
@@ -89,6 +111,62 @@ fn show(args: &Show) -> Result<()> {
         }
     }
     wrong.map_or(Ok(()), |error| Err(error.into()))
+}
+
+fn reasons(args: &Reasons) -> Result<()> {
+    let journal = Journal::open(&args.journal)?;
+    let job = args.job.parse::<JobId>().map_err(|error| anyhow!("{}: {error}", args.job))?;
+    let mut policies = ByDigest::open(args.policies.as_deref())?;
+    let wait = of_job(&journal, &mut policies, job)?;
+    let wait = wait.ok_or_else(|| anyhow!("{job}: no scheduler of this journal had it waiting"))?;
+    if args.json {
+        return render::json(&wait_as_json(job, &wait));
+    }
+    render::line(wait_in_words(job, &wait))?;
+    render::show(&wait_table(&wait))
+}
+
+fn waited(wait: &Wait) -> f64 {
+    wait.by_kind().iter().map(|(_, seconds)| seconds).sum()
+}
+
+fn ended(wait: &Wait) -> &'static str {
+    match wait.ended {
+        Ended::Started => "started",
+        Ended::Withdrawn => "withdrawn",
+        Ended::Waits => "waits",
+    }
+}
+
+fn wait_as_json(job: JobId, wait: &Wait) -> Value {
+    let spell = |s: &Spell| json!({"from": s.from, "until": s.until, "kind": s.kind, "reason": s.text});
+    json!({
+        "id": job.0, "waited": waited(wait), "ended": ended(wait), "complete": wait.complete,
+        "kinds": wait.by_kind().iter().map(|(kind, s)| json!({"kind": kind, "seconds": s})).collect::<Vec<_>>(),
+        "spells": wait.spells.iter().map(spell).collect::<Vec<_>>(),
+    })
+}
+
+fn wait_in_words(job: JobId, wait: &Wait) -> String {
+    let what = match wait.ended {
+        Ended::Started => "waited",
+        Ended::Withdrawn => "waited, and was withdrawn, after",
+        Ended::Waits => "still waited at the end of the journal, after",
+    };
+    let part = if wait.complete { "" } else { ", counted from the begin of the journal" };
+    format!("{job} {what} {}{part}", fsd::format(waited(wait)))
+}
+
+fn wait_table(wait: &Wait) -> comfy_table::Table {
+    let mut table = render::table(&["FROM", "FOR>", "KIND", "REASON"]);
+    for spell in &wait.spells {
+        let long = fsd::format(spell.until - spell.from);
+        table.add_row([render::time(spell.from), long, spell.kind.to_owned(), clean(&spell.text)]);
+    }
+    for (kind, seconds) in wait.by_kind() {
+        table.add_row(["in all".to_owned(), fsd::format(seconds), kind.to_owned(), String::new()]);
+    }
+    table
 }
 
 fn concerns(record: &Record, job: JobId) -> bool {
@@ -269,4 +347,30 @@ fn check(args: &Check) -> Result<()> {
         }
     }
     if wrong.is_empty() { Ok(()) } else { bail!("{}", wrong.join("\n")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn feat_80_what_a_job_waited_for_as_text_and_json() {
+        let spell =
+            |from: f64, until: f64, kind, text: &str| Spell { from, until, kind, text: text.to_owned() };
+        let t = 1_795_431_600.0;
+        let wait = Wait {
+            spells: vec![
+                spell(t, t + 0.5, "unseen", "waiting for the next scheduling pass"),
+                spell(t + 0.5, t + 600.0, "busy", "insufficient resources: needs 4 nodes"),
+                spell(t + 600.0, t + 900.0, "window", "reserved from 2026-11-23T12:00 for maintenance dst"),
+                spell(t + 900.0, t + 1000.0, "busy", "insufficient resources: needs 4 nodes"),
+            ],
+            ended: Ended::Started,
+            complete: true,
+        };
+        let open = Wait { ended: Ended::Waits, complete: false, ..wait.clone() };
+        let words = [wait_in_words(JobId(7), &wait), wait_in_words(JobId(7), &open)].join("\n");
+        insta::assert_snapshot!(format!("{words}\n{}", render::text(&wait_table(&wait))));
+        insta::assert_json_snapshot!(wait_as_json(JobId(7), &open));
+    }
 }

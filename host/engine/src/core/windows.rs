@@ -149,6 +149,25 @@ impl Core {
             .collect()
     }
 
+    /// The nodes of a window that jobs hold which began before `start` and use no other window that shares them, and these jobs.
+    pub(crate) fn held_since_before(&self, window: &Window, start: f64) -> (Idset, Vec<JobId>) {
+        let (mut late, mut jobs) = (Idset::new(), Vec::new());
+        for (id, running) in self.running.iter().filter(|(_, running)| running.start < start) {
+            let held = self.resources.ranks_held(*id);
+            let here = held.intersection(&window.ranks);
+            let shares = |own: &Window| {
+                own.sharing().with(window.sharing())
+                    && held.is_subset(&own.ranks)
+                    && own.spans().iter().any(|at| at.start <= running.start && running.end <= at.until)
+            };
+            if !here.is_empty() && !self.windows.iter().any(|own| shares(&own.window)) {
+                late.extend(here.iter());
+                jobs.push(*id);
+            }
+        }
+        (late, jobs)
+    }
+
     /// Why a running job cannot have this end: a window that it did not run into before keeps one of its nodes.
     pub(crate) fn window_in_the_way(&self, id: JobId, end: f64, now: f64) -> Option<String> {
         let running =

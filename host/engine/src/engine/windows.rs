@@ -195,6 +195,17 @@ impl Engine {
         self.core.jobs_across(ranks, from)
     }
 
+    /// What is late in a window that is on: those of its nodes that jobs hold which began before it, whatever they were expected
+    /// to do, and these jobs. Who uses them by right, as in another window that shares them, is not late; nor is anybody in a
+    /// window whose members may begin before it.
+    pub fn late_in(&self, window: &Window, now: f64) -> (Idset, Vec<JobId>) {
+        let Some(first) = window.occurrences.first().filter(|first| first.start <= now && !window.flex)
+        else {
+            return (Idset::new(), Vec::new());
+        };
+        self.core.held_since_before(window, first.start)
+    }
+
     /// Windows begin or end.
     pub(super) fn turn_windows(&mut self, now: f64, out: &mut Vec<Action>) {
         for (id, name) in self.core.turn_windows(now) {

@@ -385,6 +385,27 @@ fn feat_17_a_margin_before_the_start() {
     assert_eq!(started(&submit(&mut engine, 0.0, vec![(2, nodes(1, 70.0, "", None))])), [2]);
 }
 
+/// FEAT-17: what a job still holds at the start is late, whatever its expected end; the rest begins on time.
+#[test]
+fn feat_17_a_node_that_is_late_does_not_keep_the_others() {
+    let mut engine = engine(4, 1);
+    submit(&mut engine, 0.0, vec![(1, nodes(1, 90.0, "", None)), (2, nodes(1, 500.0, "", None))]);
+    let dat = dedicated(window("dat", (100.0, 900.0), ranks("0,2-3")), &[7], &[], false);
+    put(&mut engine, dat.clone(), 0.0);
+    assert_eq!(engine.late_in(&dat, 99.0), (Idset::new(), vec![]), "it has not begun");
+    engine.step(of_user(3, 7, nodes(2, 50.0, "", Some("dat"))), 50.0);
+    engine.step(of_user(4, 7, nodes(3, 50.0, "", Some("dat"))), 50.0);
+    // The job was expected to end at 90, and is still being ended.
+    assert_eq!(started(&engine.pass(100.0)), [3], "the rest begins on time");
+    assert_eq!(engine.late_in(&dat, 100.0), (ranks("0"), vec![JobId(1)]));
+    engine.step(free(1), 120.0);
+    engine.step(free(3), 150.0);
+    assert_eq!(engine.late_in(&dat, 150.0), (Idset::new(), vec![]));
+    assert_eq!(started(&engine.pass(150.0)), [4], "and what was late is part of it");
+    let flex = Window { flex: true, ranks: ranks("1"), ..dat };
+    assert_eq!(engine.late_in(&flex, 150.0), (Idset::new(), vec![]), "members may have begun before");
+}
+
 /// FEAT-4: a window refuses an extension, by name; what was in its way before may go on.
 #[test]
 fn feat_4_an_extension_into_a_window_is_refused_by_name() {

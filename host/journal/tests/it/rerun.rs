@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use fluxgate_engine::{Config, Event, QueueBounds};
-use fluxgate_formats::Idset;
+use fluxgate_formats::{Idset, JobId};
 use fluxgate_journal::options::BYTES_MIN;
 use fluxgate_journal::rerun::{RerunError, verify};
 use fluxgate_journal::what_if::{History, Schedule};
@@ -236,4 +236,64 @@ fn what_ended_while_there_was_no_scheduler_has_ended_when_there_is_one_again() {
     let world = night.schedule_with(Some(Native::make("shortest")), Vec::new()).unwrap();
     assert_eq!((end(&world, ended), end(&world, stays)), (end(&was, ended), end(&was, stays)));
     assert!(end(&world, later).is_some());
+}
+
+/// FEAT-80: what each job waited for, without a gap; the sum is its wait, and the reasons are those that the engine had then.
+#[test]
+fn feat_80_the_reasons_of_a_job_sum_up_to_its_wait() {
+    use std::collections::BTreeSet;
+
+    use fluxgate_journal::reasons::{Ended, reasons};
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(dir.path().join("j"));
+    let mut load = Load::new(Some(&options), 5);
+    let mut arrived: BTreeMap<JobId, f64> = BTreeMap::new();
+    let mut told: BTreeMap<JobId, BTreeSet<String>> = BTreeMap::new();
+    let mut started: BTreeMap<JobId, f64> = BTreeMap::new();
+    for _ in 0..300 {
+        load.go();
+        let waits: BTreeSet<JobId> = load.engine.pending_ids().collect();
+        for id in &waits {
+            arrived.entry(*id).or_insert(load.now);
+            let reason = load.engine.reason(*id).unwrap();
+            told.entry(*id).or_default().insert(reason.kind().to_owned());
+        }
+        for id in load.engine.running_ids() {
+            started.entry(id).or_insert(load.now);
+        }
+    }
+    let (still, now): (BTreeSet<JobId>, f64) = (load.engine.pending_ids().collect(), load.now);
+    load.engine.close(now);
+    let journal = Journal::open(&options.dir).unwrap();
+    let (mut ran, mut several) = (0, 0);
+    for (id, from) in arrived.iter().take(60) {
+        let wait = reasons(&journal, &mut NativePolicies(None), *id).unwrap().unwrap();
+        assert!(wait.complete);
+        let ended = wait.ended;
+        assert_eq!(ended == Ended::Waits, still.contains(id), "{id}: {ended:?}");
+        for two in wait.spells.windows(2) {
+            assert_eq!(two[0].until, two[1].from, "{id}: {:?}", wait.spells);
+        }
+        let sum: f64 = wait.by_kind().iter().map(|(_, seconds)| seconds).sum();
+        if let Some(last) = wait.spells.last() {
+            assert!((sum - (last.until - wait.spells[0].from)).abs() < 1e-6);
+        }
+        if ended == Ended::Started
+            && let Some(start) = started.get(id)
+        {
+            ran += 1;
+            assert!(
+                (sum - (start - from)).abs() < 1e-6,
+                "{id}: {sum} of {}: {:?}",
+                start - from,
+                wait.spells
+            );
+        }
+        several += usize::from(wait.by_kind().len() > 1);
+        for spell in wait.spells.iter().filter(|spell| spell.kind != "unseen") {
+            assert!(told[id].contains(spell.kind), "{id}: {spell:?}");
+        }
+    }
+    assert!(ran > 10 && several > 3, "{ran} {several}");
+    assert_eq!(reasons(&journal, &mut NativePolicies(None), JobId(1 << 60)).unwrap(), None);
 }

@@ -96,7 +96,17 @@ impl Question {
                     let name = row["name"].as_str().ok_or_else(|| anyhow!("changes: expected a name"))?;
                     Ok((name.to_owned(), jobspec(&row["jobspec"]).context("changes: jobspec")?))
                 };
-                let changes = list("changes")?.iter().map(change).collect::<Result<_>>()?;
+                let mut changes: Vec<_> = list("changes")?.iter().map(change).collect::<Result<_>>()?;
+                let asked = &payload["queues"];
+                if !asked.is_null() {
+                    let own = jobspec(&asked["jobspec"]).context("queues: jobspec")?;
+                    let names =
+                        asked["names"].as_array().ok_or_else(|| anyhow!("queues: names: expected a list"))?;
+                    let names = names.iter().filter_map(Value::as_str);
+                    let moved =
+                        names.filter_map(|name| Some((format!("-q {name}"), tables.moved(&own, name)?)));
+                    changes.extend(moved.take(VARIANTS_MAX.saturating_sub(changes.len())));
+                }
                 Question::Job { id, nodes: payload["nodes"].as_bool() == Some(true), changes }
             }
             "when" => {
@@ -308,7 +318,7 @@ impl Service {
             let (now, expected) = (of.now(), of.expected().to_vec());
             self.tell_expected(now, &expected);
         }
-        let forecasts = &self.forecasts;
+        let (forecasts, tables) = (&self.forecasts, &self.configuration.settings.flux);
         let answer = found.map(|found| match found {
             Found::Done(value) => value,
             Found::Rows(rows) => {
@@ -326,7 +336,11 @@ impl Service {
                     why.earliest.map(|earliest| start.map_or(earliest, |start| earliest.min(start)));
                 let Some(id) = request.payload["id"].as_u64().map(JobId) else { return Value::Null };
                 let mut answer = answers::job(&of, asker, id, &why);
-                let useful = changes.iter().filter(|(_, when)| helps(of.now(), start, when));
+                let taken = |(name, when): &&(String, WhenAnswer)| {
+                    let queue = name.strip_prefix("-q ");
+                    queue.is_none_or(|queue| tables.takes(queue, when.nodes, when.cores, when.duration))
+                };
+                let useful = changes.iter().filter(|(_, when)| helps(of.now(), start, when)).filter(taken);
                 answer["helps"] = useful
                     .map(|(name, when)| {
                         let mut row = answers::when(&of, asker, when);

@@ -140,21 +140,27 @@ fn ranks_of(resources: &Resources, hosts: &str) -> Result<Idset> {
     list.iter().map(|host| rank(host.as_ref())).collect()
 }
 
-fn hosts(resources: &Resources, ranks: &Idset) -> String {
+pub(super) fn hosts(resources: &Resources, ranks: &Idset) -> String {
     resources.hosts_of(ranks).into_iter().collect::<Hostlist>().to_string()
 }
 
+/// The first of many, in words.
+pub(super) fn named(all: impl ExactSizeIterator<Item = String>) -> String {
+    let count = all.len();
+    let mut said: Vec<String> = all.take(NAMED_MAX).collect();
+    if count > NAMED_MAX {
+        said.push(format!("{} others", count - NAMED_MAX));
+    }
+    said.join(", ")
+}
+
 /// Jobs with their ends, in words.
-fn named(jobs: &[(JobId, f64)], start: f64) -> String {
+fn named_with_ends(jobs: &[(JobId, f64)], start: f64) -> String {
     let one = |(id, end): &(JobId, f64)| match end.is_finite() {
         true => format!("{id} ({} later)", fsd::format((end - start).max(0.0))),
         false => format!("{id} (without limit)"),
     };
-    let mut said: Vec<String> = jobs.iter().take(NAMED_MAX).map(one).collect();
-    if jobs.len() > NAMED_MAX {
-        said.push(format!("{} others", jobs.len() - NAMED_MAX));
-    }
-    said.join(", ")
+    named(jobs.iter().map(one))
 }
 
 /// A window as JSON.
@@ -268,6 +274,13 @@ impl Service {
         let rows = windows.into_iter().map(|window| {
             let mut row = row(engine.resources(), window, now, Some(&asker));
             row["running_later"] = json!(running(window).unwrap_or(0));
+            let (late, jobs) = engine.late_in(window, now);
+            row["late"] = json!({
+                "ranks": late.to_string(),
+                "nodelist": hosts(engine.resources(), &late),
+                "nodes": late.len(),
+                "jobs": jobs.len(),
+            });
             row
         });
         Ok(rows.collect())
@@ -452,7 +465,7 @@ impl Service {
             WindowRefused::Running(name, jobs) => anyhow!(
                 "{name}: {} running jobs end after its start: {}; --running ignore, shorten or end takes them into account",
                 jobs.len(),
-                named(&jobs, first)
+                named_with_ends(&jobs, first)
             ),
             WindowRefused::Overlap(name, other, ranks, begins) => {
                 anyhow!(

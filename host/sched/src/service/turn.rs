@@ -82,6 +82,7 @@ impl Service {
         self.keep_vertices();
         self.tend_windows();
         self.refresh_groups();
+        self.tell_late();
         self.keep_journal(waiting);
         self.answer_questions();
         self.forecast(waiting);

@@ -20,6 +20,33 @@ pub struct FluxTables {
     requires: BTreeMap<String, Vec<String>>,
     /// Limits of jobs without one, seconds; by queue, the empty name for all.
     durations: BTreeMap<String, f64>,
+    /// The queues that there are, with what jobs of theirs may ask for at most; the empty name for jobs of all.
+    limits: BTreeMap<String, Most>,
+}
+
+/// What a job may ask for at most (`policy.limits`, man5 flux-config-policy).
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Most {
+    duration: f64,
+    nodes: u64,
+    cores: u64,
+}
+
+impl Most {
+    fn of(table: &Value, all: Most) -> Most {
+        let limits = &table["policy"]["limits"];
+        let size = &limits["job-size"]["max"];
+        // -1 is no limit.
+        let count = |key: &str, all: u64| match size[key].as_i64() {
+            Some(most) => u64::try_from(most).unwrap_or(u64::MAX),
+            None => all,
+        };
+        let long = match &limits["duration"] {
+            Value::Null => all.duration,
+            given => duration(given).unwrap_or(f64::INFINITY),
+        };
+        Most { duration: long, nodes: count("nnodes", all.nodes), cores: count("ncores", all.cores) }
+    }
 }
 
 /// A default of `policy.jobspec.defaults.system`.
@@ -41,12 +68,15 @@ impl FluxTables {
         };
         let all = duration(default_of(config, "duration"));
         tables.durations.extend(all.map(|seconds| (String::new(), seconds)));
+        let all = Most::of(config, Most { duration: f64::INFINITY, nodes: u64::MAX, cores: u64::MAX });
+        tables.limits.insert(String::new(), all);
         for (name, queue) in config["queues"].as_object().into_iter().flatten() {
             let requires = queue["requires"].as_array().into_iter().flatten();
             let requires: Vec<String> = requires.filter_map(|p| Some(p.as_str()?.to_owned())).collect();
             if !requires.is_empty() {
                 tables.requires.insert(name.clone(), requires);
             }
+            tables.limits.insert(name.clone(), Most::of(queue, all));
             let own = duration(default_of(queue, "duration"));
             tables.durations.extend(own.map(|seconds| (name.clone(), seconds)));
         }
@@ -57,6 +87,37 @@ impl FluxTables {
     pub fn constraint(&self, queue: &str) -> Constraint {
         let Some(requires) = self.requires.get(queue) else { return Constraint::All };
         Constraint::from_value(&json!({ "properties": requires })).unwrap_or(Constraint::All)
+    }
+
+    /// A job as it would be in another queue: with the constraint of that one in the place of its own queue's. `None` if there is
+    /// no such queue, if it is in it, or if its constraint does not have that of its queue.
+    pub fn moved(&self, job: &Jobspec, to: &str) -> Option<Jobspec> {
+        let from = job.queue().or(self.default_queue.as_deref()).unwrap_or("");
+        if from == to || to.is_empty() || !self.limits.contains_key(to) {
+            return None;
+        }
+        let mut own = job.constraints().map_or_else(|| json!({}), Constraint::to_value);
+        if let Some(requires) = self.requires.get(from)
+            && !take_out(&mut own, requires)
+        {
+            return None;
+        }
+        let mut moved = job.clone();
+        moved.set_system_attr("queue", to.into()).ok()?;
+        moved.set_system_attr("constraints", own).ok()?;
+        let requires = self.constraint(to);
+        if requires != Constraint::All {
+            moved.add_constraint(requires);
+        }
+        Some(moved)
+    }
+
+    /// Does this queue take a job of so many nodes and cores, fewest, and of this limit, infinite without?
+    pub fn takes(&self, queue: &str, nodes: u32, cores: u32, limit: f64) -> bool {
+        let most = self.limits.get(queue).or_else(|| self.limits.get(""));
+        most.is_none_or(|most| {
+            limit <= most.duration && u64::from(nodes) <= most.nodes && u64::from(cores) <= most.cores
+        })
     }
 
     /// Gives a job that is only thought of what ingest would give it: queue, limit, and the constraint of its queue.
@@ -76,6 +137,28 @@ impl FluxTables {
             job.add_constraint(requires);
         }
     }
+}
+
+/// Takes the properties of a queue out of a constraint, in whichever way ingest added them; false if they are not there.
+fn take_out(constraint: &mut Value, requires: &[String]) -> bool {
+    if let Some(list) = constraint.get_mut("properties").and_then(Value::as_array_mut) {
+        let there = |name: &String| list.iter().any(|one| one.as_str() == Some(name));
+        if !requires.iter().all(there) {
+            return false;
+        }
+        list.retain(|one| one.as_str().is_none_or(|one| !requires.iter().any(|name| name == one)));
+        if list.is_empty() {
+            *constraint = json!({});
+        }
+        return true;
+    }
+    let Some(all) = constraint.get_mut("and").and_then(Value::as_array_mut) else { return false };
+    let found = all.iter_mut().any(|one| take_out(one, requires));
+    all.retain(|one| one.as_object().is_none_or(|one| !one.is_empty()));
+    if all.is_empty() {
+        *constraint = json!({});
+    }
+    found
 }
 
 #[cfg(test)]
@@ -105,5 +188,55 @@ mod tests {
         let mut own = Simple { duration: 5.0, ..simple }.build();
         FluxTables::default().complete(&mut own);
         assert_eq!((own.queue(), own.duration(), own.constraints()), (None, 5.0, None));
+    }
+
+    #[test]
+    fn feat_74_a_job_in_another_queue_has_the_constraint_of_that_one() {
+        let config = json!({
+            "policy": {"limits": {"duration": "8h"}},
+            "queues": {
+                "batch": {"requires": ["batch"]},
+                "debug": {"requires": ["debug"], "policy": {"limits": {"duration": "1h", "job-size": {"max": {"nnodes": 2, "ncores": -1}}}}},
+                "all": {"policy": {"limits": {"duration": 0}}},
+            },
+        });
+        let tables = FluxTables::read(&config);
+        let job = |constraints: Value| {
+            let simple = Simple {
+                slots: 1,
+                command: vec!["a".to_owned()],
+                queue: Some("batch".to_owned()),
+                ..Simple::default()
+            };
+            let mut job = simple.build();
+            job.set_system_attr("constraints", constraints).unwrap();
+            job
+        };
+        let moved = |constraints: Value, to: &str| {
+            let moved = tables.moved(&job(constraints), to)?;
+            assert_eq!(moved.queue(), Some(to));
+            Some(moved.constraints().unwrap().to_value())
+        };
+        let gpu = json!({"properties": ["gpu"]});
+        let debug = json!({"properties": ["debug"]});
+        assert_eq!(moved(json!({"properties": ["batch"]}), "debug"), Some(debug));
+        for own in [json!({"properties": ["gpu", "batch"]}), json!({"and": [gpu, {"properties": ["batch"]}]})]
+        {
+            let found = moved(own, "debug");
+            let text = found.clone().unwrap_or_default().to_string();
+            assert!(text.contains("gpu") && text.contains("debug") && !text.contains("batch"), "{text}");
+        }
+        assert_eq!(moved(json!({"properties": ["batch"]}), "all"), Some(json!({})));
+        for (own, to) in [
+            (json!({"properties": ["batch"]}), "batch"),
+            (json!({"properties": ["batch"]}), "none"),
+            (gpu.clone(), "debug"),
+            (json!({"or": [gpu]}), "debug"),
+        ] {
+            assert_eq!(moved(own, to), None, "{to}");
+        }
+        assert!(tables.takes("debug", 2, 900, 3600.0) && !tables.takes("debug", 3, 3, 3600.0));
+        assert!(!tables.takes("debug", 1, 1, 3601.0) && !tables.takes("batch", 1, 1, f64::INFINITY));
+        assert!(tables.takes("all", 99, 99, f64::INFINITY) && tables.takes("batch", 99, 99, 28_800.0));
     }
 }

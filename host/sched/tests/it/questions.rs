@@ -139,6 +139,47 @@ fn feat_74_77_answers_tell_what_jobs_are_annotated_with() {
     }
 }
 
+/// FEAT-74: another queue is told where the job would start earlier in it, and where that takes such jobs.
+#[test]
+fn feat_74_another_queue_helps_only_if_the_job_would_start_earlier_in_it() {
+    let table = json!({"policy": "builtin-fcfs"});
+    let mut world = World::serving(&table);
+    world.config = json!({
+        "sched-fluxgate": table,
+        "queues": {"batch": {}, "debug": {}, "short": {"policy": {"limits": {"duration": "1m"}}}},
+    });
+    let config = world.config.clone();
+    let tag = world.ask("config-reload", &config);
+    assert!(world.answer(tag).unwrap().is_ok());
+    let of = |queue: &str, cores: u32, duration: f64| {
+        let mut spec = spec(cores, duration);
+        spec["attributes"]["system"]["queue"] = queue.into();
+        spec
+    };
+    world.submit_spec(1, &of("batch", 8, 600.0));
+    world.submit_spec(2, &of("batch", 16, 600.0));
+    world.submit_spec(3, &of("batch", 4, 600.0));
+    world.settle();
+    assert_eq!(world.started, [1], "the second does not fit, and nobody passes it");
+    let helps = |world: &mut World, names: Value| {
+        let asked = json!({"id": 3, "queues": {"jobspec": of("batch", 4, 600.0), "names": names}});
+        let why = ask(world, OWNER, "explain", &asked).unwrap();
+        let helps = why["helps"].as_array().unwrap().iter();
+        helps.map(|help| help["change"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(helps(&mut world, json!(["batch", "debug", "short", "none"])), ["-q debug"]);
+    world.submit_spec(4, &of("debug", 16, 9000.0));
+    world.settle();
+    assert!(helps(&mut world, json!(["debug"])).is_empty(), "it would wait there as well");
+    for (queues, says) in [
+        (json!({"names": []}), "queues: jobspec"),
+        (json!({"jobspec": of("batch", 1, 1.0)}), "queues: names: expected a list"),
+    ] {
+        let refused = ask(&mut world, OWNER, "explain", &json!({"id": 3, "queues": queues})).unwrap_err();
+        assert!(refused.contains(says), "{refused}");
+    }
+}
+
 /// The form of every answer.
 #[test]
 fn feat_72_to_78_the_answers_as_json() {

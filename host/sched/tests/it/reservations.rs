@@ -220,6 +220,28 @@ fn feat_12_banks_count_where_they_are_validated() {
     assert_eq!(world.started, [1, 2]);
 }
 
+/// FEAT-17: a node that is still in use at the start is told, and the rest begins on time.
+#[test]
+fn feat_17_a_node_that_is_late_is_told() {
+    let mut world = world();
+    world.submit(1, 4, 900.0);
+    world.settle();
+    let dat = json!({
+        "name": "dat", "kind": "dedicated", "start": 2000.0, "end": 9000.0, "hosts": "all", "users": [7], "margin": 0.0,
+    });
+    ask(&mut world, "create", with(dat, json!({"magnetic": true}))).unwrap();
+    world.advance(950.0);
+    world.submit_as(7, 2, 12, 100.0);
+    world.submit_as(7, 3, 16, 100.0);
+    world.settle();
+    let late = |world: &mut World| ask(world, "show", json!({"name": "dat"})).unwrap()["late"].clone();
+    assert_eq!(late(&mut world)["jobs"], 0);
+    // The job was to end at 1900, and nothing was heard of it yet.
+    world.advance(50.0);
+    assert_eq!(world.started, [1, 2], "the rest begins on time");
+    assert_eq!(late(&mut world), json!({"ranks": "0", "nodelist": "node0", "nodes": 1, "jobs": 1}));
+}
+
 /// FEAT-26: what was answered is there again; what cannot be read is told, and kept aside.
 #[test]
 fn feat_26_reservations_survive_a_restart() {

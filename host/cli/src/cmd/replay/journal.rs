@@ -21,13 +21,19 @@ use crate::policy_source::PolicySource;
 use crate::render;
 
 /// Components of a policy source, found by their digests.
-struct ByDigest {
+pub(in crate::cmd) struct ByDigest {
     source: PolicySource,
     folder: Option<PathBuf>,
     found: Vec<(String, Compiled)>,
 }
 
 impl ByDigest {
+    /// The components of a folder; of the usual ones without.
+    pub(crate) fn open(folder: Option<&Path>) -> Result<ByDigest> {
+        let source = PolicySource::open(folder)?;
+        Ok(ByDigest { source, folder: folder.map(Path::to_owned), found: Vec::new() })
+    }
+
     fn find(&mut self, row: &PolicyRow) -> Result<&Compiled> {
         let same =
             |(limits, c): &(String, Compiled)| *limits == row.limits && c.digest().to_string() == row.digest;

@@ -38,6 +38,7 @@ use crate::fail::usage;
 use crate::policy_source::PolicySource;
 
 pub(super) use self::args::Replay;
+pub(super) use self::journal::ByDigest;
 pub(super) use self::run::open;
 use input::Input;
 

@@ -15,19 +15,23 @@ fn window(name: &str, kind: &str, state: &str) -> Value {
         "who": {"users": [4_000_000_001u32, 4_000_000_002u32], "groups": ["matsci"], "queues": ["pdat"], "banks": ["physics"], "magnetic": false},
         "running": "shorten", "after": "wait", "flex": false, "overlap": false, "replace": false, "repeat": null, "note": "",
         "created": {"userid": 0, "time": 1_795_400_000.0}, "running_later": 3,
+        "late": {"ranks": "", "nodelist": "", "nodes": 0, "jobs": 0},
     })
 }
 
 #[test]
-fn feat_10_the_list_as_text() {
+fn feat_10_17_the_list_as_text() {
     let mut over = window("dst1201", "maintenance", "over");
     (over["start"], over["end"], over["running_later"]) = (Value::Null, Value::Null, json!(0));
-    insta::assert_snapshot!(render::text(&table(&[window("dat42", "dedicated", "planned"), over])));
+    let mut late = window("dat43", "dedicated", "active");
+    late["late"] = json!({"ranks": "512-513", "nodelist": "tuo[513-514]", "nodes": 2, "jobs": 1});
+    insta::assert_snapshot!(render::text(&table(&[window("dat42", "dedicated", "planned"), over, late])));
 }
 
 #[test]
-fn feat_10_one_reservation_as_text() {
+fn feat_10_17_one_reservation_as_text() {
     let mut weekly = window("weekly", "dedicated", "active");
+    weekly["late"] = json!({"ranks": "512", "nodelist": "tuo513", "nodes": 1, "jobs": 1});
     weekly["repeat"] = json!({"every": "weekly", "zone": "Europe/Paris", "until": 0.0});
     weekly["occurrences"] = json!([[1_795_453_200.0, 1_795_507_200.0], [1_796_058_000.0, 1_796_112_000.0]]);
     insta::assert_snapshot!(render::text(&pairs(&weekly)));

@@ -121,7 +121,9 @@ pub(super) fn table(rows: &[Value]) -> comfy_table::Table {
     for row in rows {
         let long =
             row["end"].as_f64().zip(row["start"].as_f64()).map(|(end, start)| fsd::format(end - start));
+        let late = row["late"]["nodes"].as_u64().unwrap_or(0);
         let later = match row["running_later"].as_u64() {
+            _ if late > 0 => format!("{late} nodes late"),
             Some(jobs) if jobs > 0 => format!("{jobs} end later"),
             _ => "-".to_owned(),
         };
@@ -173,6 +175,7 @@ pub(super) fn pairs(row: &Value) -> comfy_table::Table {
         ("overlap", plain_bool(&row["overlap"])),
         ("running jobs", plain("running")),
         ("members at its end", plain("after")),
+        ("late", late(row)),
         ("margin", seconds("margin")),
         ("overrun", seconds("overrun")),
         ("note", plain("note")),
@@ -181,6 +184,21 @@ pub(super) fn pairs(row: &Value) -> comfy_table::Table {
         table.add_row([what.to_owned(), value]);
     }
     table
+}
+
+/// The nodes that are still in use though it has begun.
+fn late(row: &Value) -> String {
+    let late = &row["late"];
+    match late["nodes"].as_u64() {
+        Some(nodes) if nodes > 0 => {
+            format!(
+                "{nodes}: {}, held by {} jobs that began before",
+                render::plain(&late["nodelist"]),
+                late["jobs"]
+            )
+        }
+        _ => "-".to_owned(),
+    }
 }
 
 fn plain_bool(value: &Value) -> String {
