@@ -211,6 +211,8 @@ table! {
     GroupsTooLarge = 1413 WARN,
     /// The users of a reservation's groups have changed.
     GroupsChanged = 1414 INFO,
+    /// A reservation has begun, and jobs that began before it still hold some of its nodes; the others are used.
+    NodesLate = 1415 WARN,
 
     // Vertices of a site's graph.
     /// Status and properties of vertices are as the scheduler before this one had them.

@@ -66,7 +66,8 @@ impl Service {
         for window in late.begins(engine.windows(), now) {
             let (ranks, jobs) = engine.late_in(window, now);
             if !jobs.is_empty() {
-                tracing::warn!(
+                fluxgate_log::log!(
+                    NodesLate,
                     "reservation {}: {} of {} nodes are late, {}: jobs that began before it hold them: {}",
                     window.name,
                     ranks.len(),
