@@ -68,8 +68,11 @@ impl FluxTables {
         };
         let all = duration(default_of(config, "duration"));
         tables.durations.extend(all.map(|seconds| (String::new(), seconds)));
-        let all = Most::of(config, Most { duration: f64::INFINITY, nodes: u64::MAX, cores: u64::MAX });
-        tables.limits.insert(String::new(), all);
+        let unlimited = Most { duration: f64::INFINITY, nodes: u64::MAX, cores: u64::MAX };
+        let all = Most::of(config, unlimited);
+        if all != unlimited {
+            tables.limits.insert(String::new(), all);
+        }
         for (name, queue) in config["queues"].as_object().into_iter().flatten() {
             let requires = queue["requires"].as_array().into_iter().flatten();
             let requires: Vec<String> = requires.filter_map(|p| Some(p.as_str()?.to_owned())).collect();
