@@ -140,8 +140,8 @@ impl Site {
         }
     }
 
-    /// A row: jobs of the owner, and with a question a guest beside.
-    async fn row(&mut self, seconds: u64, question: Option<Question>) {
+    /// The figures of a row: jobs of the owner, and with a question a guest beside.
+    async fn row(&mut self, seconds: u64, question: Option<Question>) -> String {
         let (mut jobs, mut bursts) =
             (interval(ALLOC_PERIOD), interval(Duration::from_secs(1) / BURSTS_PER_SECOND as u32));
         jobs.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -172,7 +172,7 @@ impl Site {
         let sent = number;
         self.latencies.sort_by(f64::total_cmp);
         let at = |p: f64| fluxgate_formats::quantile(&self.latencies, p);
-        println!(
+        format!(
             "{:.2} | {:.2} | {:.2} | {} | {sent} | {} | {} |",
             at(0.5),
             at(0.99),
@@ -180,7 +180,7 @@ impl Site {
             self.latencies.len(),
             self.answered - self.refused,
             self.refused
-        );
+        )
     }
 }
 
@@ -199,8 +199,7 @@ fn main() {
     println!("| a guest asks | p50 ms | p99 ms | most ms | jobs | asked | answered | refused for now |");
     println!("|--|--:|--:|--:|--:|--:|--:|--:|");
     for (name, question) in rows {
-        print!("| {name} | ");
-        runtime.block_on(async {
+        let figures = runtime.block_on(async {
             let folder = folder();
             let listener =
                 Listener::bind(&folder.path().join("local"), Access::owner_only(), Options::default());
@@ -221,9 +220,11 @@ fn main() {
                 serving: false,
             };
             site.begin().await;
-            site.row(seconds, question).await;
+            let figures = site.row(seconds, question).await;
             let _ = sched.kill();
             let _ = sched.wait();
+            figures
         });
+        println!("| {name} | {figures}");
     }
 }
