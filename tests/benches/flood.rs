@@ -6,15 +6,13 @@
 //! the length of each row.
 
 use std::collections::BTreeMap;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use fluxgate_formats::jobspec::Simple;
-use fluxgate_tests::fixture::{fluxgate, folder};
+use fluxgate_tests::fixture::folder;
+use fluxgate_tests::stand_in::{OWNER, Site, StandIn, listen, request, scheduler};
 use fluxgate_wire::message::Message;
-use fluxgate_wire::proto::{errno, role};
-use fluxgate_wire::server::{Access, Listener};
-use fluxgate_wire::transport::{Connection, Options};
+use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -26,19 +24,8 @@ const ALLOC_PERIOD: Duration = Duration::from_millis(5);
 const BURSTS_PER_SECOND: u64 = 1000;
 /// Requests of the guest a second.
 const FLOOD: u64 = 10_000;
-const OWNER: u32 = 1000;
 const GUEST: u32 = 7777;
 const NODES: u64 = 4096;
-
-/// A request as the broker passes it on.
-fn request(userid: u32, topic: &str, payload: &Value) -> Message {
-    let mut message = Message::request(topic).with_json(payload);
-    let rolemask = if userid == OWNER { role::OWNER | role::LOCAL } else { role::USER | role::LOCAL };
-    (message.userid, message.rolemask) = (userid, rolemask);
-    message.push_route(if userid == OWNER { "job-manager" } else { "guest" });
-    message.push_route("broker");
-    message
-}
 
 /// A job of one core.
 fn job(id: u64) -> Value {
@@ -70,53 +57,24 @@ fn resources(_: u64) -> (&'static str, Value) {
     ("sched-fluxgate.resource-status", json!({}))
 }
 
-/// The broker's side of the conversation.
-struct Site {
-    connection: Connection,
+/// What was measured so far, and the broker's side of the conversation.
+struct Measured {
+    broker: StandIn,
     sent: BTreeMap<u64, Instant>,
     /// From request to SUCCESS, milliseconds.
     latencies: Vec<f64>,
     answered: u64,
     refused: u64,
-    serving: bool,
 }
 
-impl Site {
-    fn send(&self, message: &Message) {
-        self.connection.outbox.send(message).expect("the scheduler is there");
-    }
-
+impl Measured {
     fn hear(&mut self, message: &Message) {
-        if message.is_response() {
-            return match message.topic() {
-                "sched.alloc" => self.allocated(message),
-                _ => {
-                    self.answered += 1;
-                    self.refused += u64::from(message.errnum() == errno::EAGAIN);
-                }
-            };
-        }
-        let answer = match message.topic() {
-            "service.add" => message.respond(),
-            "resource.acquire" => {
-                let ranks = format!("0-{}", NODES - 1);
-                let r = json!({"version": 1, "execution": {
-                    "R_lite": [{"rank": ranks, "children": {"core": "0-31"}}],
-                    "nodelist": [format!("n[0-{}]", NODES - 1)], "starttime": 0.0, "expiration": 0.0}});
-                message.respond_json(&json!({"resources": r, "up": ranks}))
+        match message.topic() {
+            "sched.alloc" => self.allocated(message),
+            _ => {
+                self.answered += 1;
+                self.refused += u64::from(message.errnum() == errno::EAGAIN);
             }
-            "job-manager.sched-hello" => message.respond_error(errno::ENODATA, ""),
-            "job-manager.sched-ready" => {
-                self.serving = true;
-                message.respond_json(&json!({"count": 0}))
-            }
-            "kvs.commit" => message.respond_json(&json!({"rootref": "x", "rootseq": 1})),
-            "kvs.lookup" => message.respond_error(errno::ENOENT, ""),
-            "config.get" => message.respond_json(&json!({})),
-            _ => message.respond_error(errno::ENOSYS, ""),
-        };
-        if message.wants_response() {
-            self.send(&answer);
         }
     }
 
@@ -129,15 +87,7 @@ impl Site {
         let sent = self.sent.remove(&id).expect("it was asked for once");
         self.latencies.push(sent.elapsed().as_secs_f64() * 1e3);
         let free = json!({"id": id, "R": payload["R"], "final": true});
-        self.send(&request(OWNER, "sched.free", &free).noresponse());
-    }
-
-    /// Until the scheduler serves.
-    async fn begin(&mut self) {
-        while !self.serving {
-            let message = self.connection.inbox.recv().await.expect("the scheduler starts");
-            self.hear(&message);
-        }
+        self.broker.send(&request(OWNER, "sched.free", &free).noresponse());
     }
 
     /// The figures of a row: jobs of the owner, and with a question a guest beside.
@@ -150,20 +100,18 @@ impl Site {
         let (mut id, mut number) = (1, 0);
         while Instant::now() < end || !self.sent.is_empty() {
             tokio::select! {
-                message = self.connection.inbox.recv() => {
-                    self.hear(&message.expect("the scheduler goes on"));
-                }
+                message = self.broker.next() => self.hear(&message),
                 _ = jobs.tick(), if Instant::now() < end => {
                     id += 1;
                     self.sent.insert(id, Instant::now());
-                    self.send(&request(OWNER, "sched.alloc", &job(id)));
+                    self.broker.send(&request(OWNER, "sched.alloc", &job(id)));
                 }
                 _ = bursts.tick(), if question.is_some() && Instant::now() < end => {
                     let Some(question) = question else { continue };
                     for _ in 0..FLOOD / BURSTS_PER_SECOND {
                         number += 1;
                         let (topic, payload) = question(number);
-                        self.send(&request(GUEST, topic, &payload).with_matchtag(number as u32));
+                        self.broker.send(&request(GUEST, topic, &payload).with_matchtag(number as u32));
                     }
                 }
             }
@@ -201,26 +149,14 @@ fn main() {
     for (name, question) in rows {
         let figures = runtime.block_on(async {
             let folder = folder();
-            let listener =
-                Listener::bind(&folder.path().join("local"), Access::owner_only(), Options::default());
-            let listener = listener.expect("a socket");
-            let uri = listener.uri();
-            let mut sched = fluxgate(["sched", "--uri", &uri, "--policy", "easy"])
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-                .expect("the scheduler starts");
-            let (_, connection) = listener.accept().await.expect("it connects");
-            let mut site = Site {
-                connection,
-                sent: BTreeMap::new(),
-                latencies: Vec::new(),
-                answered: 0,
-                refused: 0,
-                serving: false,
-            };
-            site.begin().await;
-            let figures = site.row(seconds, question).await;
+            let listener = listen(folder.path());
+            let mut sched = scheduler(&listener.uri());
+            let site = Site { nodes: NODES, cores: 32, ..Site::default() };
+            let mut broker = StandIn::accept(&listener, site).await;
+            broker.begin().await;
+            let (sent, latencies) = (BTreeMap::new(), Vec::new());
+            let mut measured = Measured { broker, sent, latencies, answered: 0, refused: 0 };
+            let figures = measured.row(seconds, question).await;
             let _ = sched.kill();
             let _ = sched.wait();
             figures

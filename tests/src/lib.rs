@@ -10,5 +10,6 @@ pub mod flowing;
 pub mod networks;
 pub mod semantics;
 pub mod site;
+pub mod stand_in;
 
 pub use fluxgate_environments::native_twin;

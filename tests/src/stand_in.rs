@@ -1,0 +1,170 @@
+//! A broker, resource service, key-value store and job manager that answer at once, on a socket: what is measured against them
+//! is the scheduler's part alone.
+//!
+//! Must never judge what the scheduler decides.
+
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::{errno, role};
+use fluxgate_wire::server::{Access, Listener};
+use fluxgate_wire::transport::{Connection, Options};
+use serde_json::{Value, json};
+
+use crate::fixture::fluxgate;
+
+/// User id of the instance owner.
+pub const OWNER: u32 = 1000;
+
+/// A running job of hello.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// Its id.
+    pub id: u64,
+    /// Its R.
+    pub r: Value,
+    /// Its jobspec.
+    pub jobspec: Value,
+}
+
+/// The machine, and the jobs that run when a scheduler comes.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    /// Nodes, of which all are up.
+    pub nodes: u64,
+    /// Cores of a node.
+    pub cores: u64,
+    /// Running jobs.
+    pub running: Vec<Running>,
+    /// Waiting jobs.
+    pub waiting: u64,
+}
+
+impl Site {
+    fn r(&self) -> Value {
+        let (ranks, cores) = (format!("0-{}", self.nodes - 1), format!("0-{}", self.cores - 1));
+        json!({"version": 1, "execution": {
+            "R_lite": [{"rank": ranks, "children": {"core": cores}}],
+            "nodelist": [format!("n[0-{}]", self.nodes - 1)], "starttime": 0.0, "expiration": 0.0}})
+    }
+}
+
+/// A request as the broker passes it on: of the job manager for the owner, of a client for guests.
+pub fn request(userid: u32, topic: &str, payload: &Value) -> Message {
+    let mut message = Message::request(topic).with_json(payload);
+    let owner = userid == OWNER;
+    let rolemask = if owner { role::OWNER | role::LOCAL } else { role::USER | role::LOCAL };
+    (message.userid, message.rolemask) = (userid, rolemask);
+    message.push_route(if owner { "job-manager" } else { "guest" });
+    message.push_route("broker");
+    message
+}
+
+/// The socket of a broker in this folder.
+///
+/// # Panics
+/// There can be no socket.
+pub fn listen(folder: &Path) -> Listener {
+    Listener::bind(&folder.join("local"), Access::owner_only(), Options::default()).expect("a socket")
+}
+
+/// A scheduler under EASY that connects to this socket.
+///
+/// # Panics
+/// The binary cannot be run.
+pub fn scheduler(uri: &str) -> Child {
+    let mut command = fluxgate(["sched", "--uri", uri, "--policy", "easy"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the scheduler starts")
+}
+
+/// The broker's end of the connection of a scheduler.
+#[derive(Debug)]
+pub struct StandIn {
+    site: Site,
+    /// The connection.
+    pub connection: Connection,
+    /// The scheduler was told that it serves.
+    pub serving: bool,
+}
+
+impl StandIn {
+    /// Waits for a scheduler.
+    ///
+    /// # Panics
+    /// The socket fails.
+    pub async fn accept(listener: &Listener, site: Site) -> StandIn {
+        let (_, connection) = listener.accept().await.expect("it connects");
+        StandIn { site, connection, serving: false }
+    }
+
+    /// Sends a message to the scheduler.
+    ///
+    /// # Panics
+    /// The scheduler is gone.
+    pub fn send(&self, message: &Message) {
+        self.connection.outbox.send(message).expect("the scheduler is there");
+    }
+
+    /// The next message of the scheduler that is no request, after the requests before it were answered.
+    ///
+    /// # Panics
+    /// The scheduler is gone.
+    pub async fn next(&mut self) -> Message {
+        loop {
+            let message = self.connection.inbox.recv().await.expect("the scheduler goes on");
+            if message.is_response() {
+                return message;
+            }
+            self.answer(&message);
+        }
+    }
+
+    /// Until the scheduler was told that it serves.
+    pub async fn begin(&mut self) {
+        while !self.serving {
+            let message = self.connection.inbox.recv().await.expect("the scheduler starts");
+            self.answer(&message);
+        }
+    }
+
+    /// Answers a request of the scheduler.
+    pub fn answer(&mut self, message: &Message) {
+        let answer = match message.topic() {
+            "service.add" | "service.remove" => message.respond(),
+            "resource.acquire" => {
+                let ranks = format!("0-{}", self.site.nodes - 1);
+                message.respond_json(&json!({"resources": self.site.r(), "up": ranks}))
+            }
+            "job-manager.sched-hello" => {
+                for job in &self.site.running {
+                    let row = json!({"id": job.id, "priority": 16, "userid": OWNER, "t_submit": 1.0});
+                    self.send(&message.respond_json(&row));
+                }
+                message.respond_error(errno::ENODATA, "")
+            }
+            "job-manager.sched-ready" => {
+                self.serving = true;
+                message.respond_json(&json!({"count": self.site.waiting}))
+            }
+            "job-info.lookup" => self.lookup(message),
+            "kvs.commit" => message.respond_json(&json!({"rootref": "x", "rootseq": 1})),
+            "kvs.lookup" => message.respond_error(errno::ENOENT, ""),
+            "config.get" => message.respond_json(&json!({})),
+            _ => message.respond_error(errno::ENOSYS, ""),
+        };
+        if message.wants_response() {
+            self.send(&answer);
+        }
+    }
+
+    /// Running jobs are in the order of their ids.
+    fn lookup(&self, message: &Message) -> Message {
+        let id = message.json().ok().and_then(|payload| payload["id"].as_u64());
+        let place = id.and_then(|id| self.site.running.binary_search_by_key(&id, |job| job.id).ok());
+        match place.map(|place| &self.site.running[place]) {
+            Some(job) => message.respond_json(&json!({"id": job.id, "R": job.r, "jobspec": job.jobspec})),
+            None => message.respond_error(errno::ENOENT, ""),
+        }
+    }
+}
