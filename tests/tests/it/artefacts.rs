@@ -283,6 +283,7 @@ fn a_scheduler_loads_only_what_the_site_allows() {
             "rollback done",
             "swap refused",
             "swap refused",
+            "shadow done",
             "promote refused",
             "promote done",
             "load refused"

@@ -97,10 +97,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("bench verify", In("bench")),
     ("journal show", In("journal")),
     ("journal check", Says("journal check {journal}")),
-    (
-        "journal reasons",
-        Not("needs a job that a policy had waiting; unit tests of the command have its text and its JSON"),
-    ),
+    ("journal reasons", Says("journal reasons {job} {journal}")),
     ("workload make", Not("a log, in the format of logs")),
     ("workload info", Says("workload info {log}")),
     ("workload cut", Not("a log, in the format of logs")),
