@@ -19,6 +19,7 @@ mod flux;
 mod graph;
 mod graph_bad;
 mod graph_state;
+mod guests;
 mod hostile;
 mod install;
 mod instance;
