@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::process::{Child, Stdio};
 
+use fluxgate_formats::jobspec::Simple;
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::{errno, role};
 use fluxgate_wire::server::{Access, Listener};
@@ -59,6 +60,35 @@ pub fn request(userid: u32, topic: &str, payload: &Value) -> Message {
     message.push_route(if owner { "job-manager" } else { "guest" });
     message.push_route("broker");
     message
+}
+
+/// A job of so many cores, anywhere, and of this limit in seconds.
+pub fn jobspec(slots: u32, duration: f64) -> Value {
+    let simple = Simple { slots, duration, command: vec!["app".into()], ..Simple::default() };
+    simple.build().to_value()
+}
+
+/// 4,096 nodes of 32 cores on which so many jobs run, of 13 cores each and the last of six, 12,288 at most; and the requests of so many
+/// jobs that wait for nearly all of the machine. All durations are different.
+pub fn crowded(running: u64, waiting: u64) -> (Site, Vec<Message>) {
+    let (nodes, cores) = (4096, 32);
+    let run = |number: u64| {
+        let (rank, first) = (number % nodes, 13 * (number / nodes));
+        let held = 13.min(cores - first);
+        let r = json!({"version": 1, "execution": {
+            "R_lite": [{"rank": rank.to_string(), "children": {"core": format!("{first}-{}", first + held - 1)}}],
+            "nodelist": [format!("n{rank}")], "starttime": 1.0, "expiration": 4e9 + number as f64}});
+        Running { id: number + 1, r, jobspec: jobspec(held as u32, 1e6 + number as f64) }
+    };
+    let wait = |number: u64| {
+        let jobspec = jobspec(100_000 + (number % 400) as u32, 60.0 + number as f64);
+        let (id, t_submit) = (running + 1 + number, 2.0 + number as f64);
+        let payload =
+            json!({"id": id, "priority": 16, "userid": OWNER, "t_submit": t_submit, "jobspec": jobspec});
+        request(OWNER, "sched.alloc", &payload)
+    };
+    let site = Site { nodes, cores, running: (0..running).map(run).collect(), waiting };
+    (site, (0..waiting).map(wait).collect())
 }
 
 /// The socket of a broker in this folder.
