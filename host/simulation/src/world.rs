@@ -138,6 +138,8 @@ pub struct World {
     calm: bool,
     /// The builtin policy was asked for, and decides.
     plain: bool,
+    /// The scheduler took other settings after the faults.
+    reloaded: bool,
     agreed: bool,
     head: Option<(u64, Time)>,
     end: Time,
@@ -190,6 +192,7 @@ impl World {
             changes: 0,
             calm: false,
             plain: false,
+            reloaded: false,
             agreed: false,
             head: None,
             end,

@@ -66,17 +66,25 @@ impl World {
         }
         if self.plain {
             self.head_starts();
+            if !self.reloaded {
+                self.ask_reload();
+            }
         }
         let over = self.jobs.jobs.len() + self.infeasible() == self.plan.jobs.len() && self.all_over();
-        if over && self.plain && self.agreed && !self.asked.values().any(Asked::is_of_a_person) {
+        if over
+            && self.plain
+            && self.reloaded
+            && self.agreed
+            && !self.asked.values().any(Asked::is_of_a_person)
+        {
             return true;
         }
         if now > self.end {
             let left = self.left();
             let why = match over {
                 true => format!(
-                    "all jobs are over, and the two sides do not come together (agreed: {}, built-in policy: {})",
-                    self.agreed, self.plain
+                    "all jobs are over, and the two sides do not come together (agreed: {}, built-in policy: {}, settings: {})",
+                    self.agreed, self.plain, self.reloaded
                 ),
                 false => format!("no progress; left are {left}"),
             };

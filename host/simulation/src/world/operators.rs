@@ -39,6 +39,8 @@ enum What {
     Control(String),
     /// The built-in policy is to decide.
     Plain,
+    /// Other settings, at the end.
+    Reload,
     /// A request of a guest that must be refused.
     Forbidden,
     /// Any answer will do.
@@ -164,6 +166,7 @@ impl World {
                 _ => self.tally.reached("a control request is refused"),
             },
             What::Plain => self.plain = errnum == 0,
+            What::Reload => self.reloaded = errnum == 0,
             What::Forbidden if errnum == errno::EPERM => self.tally.reached("a guest is refused"),
             What::Forbidden => {
                 self.breaks(format!("a guest's {} was answered with {errnum}", message.topic()));
@@ -191,6 +194,17 @@ impl World {
         self.client(OWNER, "sched-fluxgate.policy-swap", &json!({"name": "builtin-fcfs"}), What::Plain);
     }
 
+    /// Have a setting changed: whatever became of reloads before, the scheduler takes another.
+    pub(super) fn ask_reload(&mut self) {
+        if self.asked.values().any(|asked| asked.what == What::Reload) {
+            return;
+        }
+        let mut config = self.config.clone();
+        let annotate = config["sched-fluxgate"]["annotate"] == false;
+        config["sched-fluxgate"]["annotate"] = annotate.into();
+        self.client(OWNER, "sched-fluxgate.config-reload", &config, What::Reload);
+    }
+
     /// An operator does something about policies or settings.
     pub(super) fn operate(&mut self, kind: Kind, dice: &mut Dice) {
         let good = *dice.pick(&GOOD);
@@ -204,7 +218,15 @@ impl World {
             Kind::Load => {
                 json!({"path": format!("/policies/{}", if dice.often(900) { good } else { "missing" })})
             }
-            Kind::Shadow => json!({"name": good, "stop": dice.often(250)}),
+            Kind::Shadow => {
+                let stop = dice.often(250);
+                if stop {
+                    // What a shadow is asked is answered though it is stopped at once.
+                    let topic = "sched-fluxgate.policy-diff";
+                    self.client(OWNER, topic, &json!({ "name": good }), What::Control(topic.to_owned()));
+                }
+                json!({"name": good, "stop": stop})
+            }
             Kind::Promote => json!({"name": good, "force": dice.often(800)}),
             _ => json!({}),
         };
