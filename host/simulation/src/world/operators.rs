@@ -268,8 +268,11 @@ impl World {
             }
             5 => table["annotate"] = true.into(),
             _ => {
-                // Nothing of a bad one is in force.
-                table["no-such-key"] = 1.into();
+                // Nothing of a bad one is in force, whether that is seen at once or later.
+                match dice.often(500) {
+                    true => table["no-such-key"] = 1.into(),
+                    false => table["policy"] = "missing".into(),
+                }
                 self.client(OWNER, topic, &config, What::Control(topic.to_owned()));
                 return;
             }
