@@ -31,6 +31,21 @@ use crate::reason::Reason;
 use crate::stats::Stats;
 use crate::trace::PassTrace;
 
+/// A job that holds resources.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunningJob<'a> {
+    /// The job.
+    pub id: JobId,
+    /// The queue that it waited in, if that is known; empty for the anonymous one.
+    pub queue: Option<&'a str>,
+    /// Its user, if that is known.
+    pub userid: Option<u32>,
+    /// Its start, seconds since the epoch.
+    pub start: f64,
+    /// The end of its limit, infinite without.
+    pub end: f64,
+}
+
 /// The scheduler without clock and I/O. Starts with the built-in policy; see [`Engine::swap`].
 pub struct Engine {
     pub(crate) core: Lendable<Core>,
@@ -81,6 +96,18 @@ impl Engine {
     /// Jobs that hold resources, ascending.
     pub fn running_ids(&self) -> impl Iterator<Item = JobId> {
         self.core.running.keys().copied()
+    }
+
+    /// Jobs that hold resources with what is known of each, ascending.
+    pub fn running_jobs(&self) -> impl Iterator<Item = RunningJob<'_>> {
+        let queue = |id: QueueId| self.core.queues.get(id as usize).map(|queue| &*queue.name);
+        self.core.running.iter().map(move |(id, job)| RunningJob {
+            id: *id,
+            queue: job.queue.and_then(queue),
+            userid: job.user,
+            start: job.start,
+            end: job.end,
+        })
     }
 
     /// Jobs that wait, ascending.

@@ -12,7 +12,7 @@
 //!   scheduler.
 //! - [`Recorded`]: an engine with its journal, which drivers use in place of the engine.
 //! - [`reader`]: reads a folder of files; [`rerun`]: runs them again through an engine and compares; [`reasons`]: tells
-//!   what a job waited for; [`what_if`]: computes the schedule of another policy.
+//!   what a job waited for; [`past`]: the state at a time; [`what_if`]: computes the schedule of another policy.
 //!
 //! The actions of an engine follow from its events, their times, and the checks at which its passes were interrupted.
 //! All of these are recorded, so a rerun with the same policies makes the same decisions, byte for byte.
@@ -31,6 +31,7 @@ mod fuel_meter;
 pub mod local_disk;
 pub mod options;
 pub mod outcome;
+pub mod past;
 mod queue;
 pub mod reader;
 pub mod reasons;

@@ -145,7 +145,28 @@ pub(crate) fn follow(
     until: Option<f64>,
     watch: &mut Watch<'_>,
 ) -> Result<Verified, RerunError> {
+    follow_to(journal, policies, from, until, watch).map(|end| end.done)
+}
+
+/// How a rerun ended.
+pub(crate) struct Reached {
+    pub(crate) done: Verified,
+    /// The engine after the last record that was run.
+    pub(crate) engine: Option<Engine>,
+    /// The first record beyond the time until which it was run.
+    pub(crate) next: Option<Record>,
+}
+
+/// As [`follow`], and tells where it ended.
+pub(crate) fn follow_to(
+    journal: &Journal,
+    policies: &mut dyn Policies,
+    from: Option<f64>,
+    until: Option<f64>,
+    watch: &mut Watch<'_>,
+) -> Result<Reached, RerunError> {
     let first = from.map_or(0, |from| first_file(journal, from));
+    let mut next = None;
     let mut run = Run {
         policies,
         tables: Tables::default(),
@@ -170,6 +191,7 @@ pub(crate) fn follow(
         };
         let time = place.record.time();
         if time.zip(until).is_some_and(|(time, until)| time > until) {
+            next = Some(place.record);
             break;
         }
         run.tables.take(&place.record);
@@ -198,7 +220,7 @@ pub(crate) fn follow(
     if run.done.span.is_none() {
         return Err(RerunError::Nothing);
     }
-    Ok(run.done)
+    Ok(Reached { done: run.done, engine: run.engine, next })
 }
 
 /// Index of the last file that begins at or before this time.

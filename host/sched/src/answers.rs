@@ -4,7 +4,8 @@
 //! Must never know how an answer is found.
 
 use fluxgate_engine::{
-    Expected, Explanation, Gap, JobRow, JobState, Limit, NodeState, Obstacle, Questions, WhenAnswer,
+    Engine, Expected, Explanation, Gap, JobRow, JobState, Limit, NodeState, Obstacle, Questions, QueueStatus,
+    WhenAnswer,
 };
 use fluxgate_formats::{Hostlist, Idset, JobId};
 use fluxgate_graph::NodeTest;
@@ -224,5 +225,33 @@ pub(crate) fn node(of: &Questions, asker: &Asker, node: &NodeState) -> Value {
         "jobs": jobs.collect::<Vec<_>>(),
         "reserved": reserved.collect::<Vec<_>>(),
         "reservations": windows.collect::<Vec<_>>(),
+    })
+}
+
+/// A queue and who decides it.
+pub(crate) fn queue(decider: &QueueStatus<'_>) -> Value {
+    json!({
+        "name": decider.queue, "policy": decider.policy, "own": decider.own, "held": decider.suspended_by,
+        "pending": decider.pending,
+        "swap": decider.swap.as_ref().map(|s| json!({"to": s.to, "keyed": s.keyed})),
+    })
+}
+
+/// How much there is of the machine, and how much of it is free.
+pub(crate) fn totals(engine: &Engine) -> Value {
+    let totals = engine.resources().totals();
+    json!({
+        "nodes": totals.nodes, "cores": totals.cores, "gpus": totals.gpus,
+        "free_nodes": totals.free_nodes, "free_cores": totals.free_cores, "free_gpus": totals.free_gpus,
+    })
+}
+
+/// The machine, what is held of it and what is down, each as R.
+pub(crate) fn resources(engine: &Engine) -> Value {
+    let resources = engine.resources();
+    json!({
+        "all": resources.to_r_all().to_value(),
+        "allocated": resources.allocated_r().to_value(),
+        "down": resources.down_r().to_value(),
     })
 }

@@ -11,6 +11,7 @@ use fluxgate_engine::{BUILTIN, PolicyCost, QueueStatus};
 use fluxgate_policy::{Catalogue, Compiled, Config, Loader};
 use serde_json::{Value, json};
 
+use crate::answers;
 use crate::history::PolicyHistory;
 use crate::policy_choice::{DEFAULT, PolicyChoice};
 
@@ -251,12 +252,11 @@ impl PolicyRegistry {
     pub(crate) fn describe(&self, decider: &QueueStatus<'_>) -> Value {
         let history = self.queues.get(decider.queue);
         let wanted = history.map_or(DEFAULT, |history| history.wanted().name());
-        let mut row = json!({
-            "name": decider.queue, "policy": decider.policy, "own": decider.own, "held": decider.suspended_by,
-            "pending": decider.pending, "wanted": wanted, "passes": decider.counts.passes,
-            "starts": decider.counts.starts, "reservations": decider.counts.reservations,
-            "swap": decider.swap.as_ref().map(|s| json!({"to": s.to, "keyed": s.keyed})),
-        });
+        let mut row = answers::queue(decider);
+        row["wanted"] = wanted.into();
+        row["passes"] = decider.counts.passes.into();
+        row["starts"] = decider.counts.starts.into();
+        row["reservations"] = decider.counts.reservations.into();
         if let Some(history) = history {
             history.records.describe(wanted, &mut row);
             row["containment"] = history.containment();

@@ -18,7 +18,8 @@ pub(crate) struct Job {
     pub(crate) cores: u64,
     pub(crate) ranks: Idset,
     pub(crate) nodelist: String,
-    pub(crate) submit: f64,
+    /// Its submission; not known of the past.
+    pub(crate) submit: Option<f64>,
     /// Start, seconds since the epoch.
     pub(crate) start: f64,
     /// End; of a running job nothing.
@@ -46,7 +47,7 @@ impl Job {
             cores: row["ncores"].as_u64().unwrap_or_default(),
             ranks: row["ranks"].as_str().and_then(|text| text.parse().ok()).unwrap_or_default(),
             nodelist: text("nodelist"),
-            submit: number("t_submit").unwrap_or(start),
+            submit: number("t_submit"),
             start,
             end: number("t_cleanup").or_else(|| number("t_inactive")),
             limit: ends.or(limit).unwrap_or(f64::INFINITY),

@@ -7,6 +7,7 @@
 //! - `known.rs` is what is known of an instance; `machine.rs`, `jobs.rs` and `metrics.rs` read it.
 //! - `told.rs` is what is said of it, in words and numbers; `rates.rs` is what happened between two looks.
 //! - `terminal/` shows it in a terminal.
+//! - `past.rs` has the answers of times of the past.
 //! - `page/` makes pages of it, `draw/` their pictures.
 //! - `live.rs` finds what changed for those who watch.
 //! - `server/` has HTTP: who may come in, what is answered, and within which bounds.
@@ -24,6 +25,7 @@ mod live;
 mod machine;
 mod metrics;
 mod page;
+mod past;
 pub mod rates;
 mod server;
 mod source;
@@ -33,8 +35,9 @@ pub mod words;
 
 pub use answers::{Answers, Elapsed, KEPT_MAX, KEPT_MIN};
 pub use page::ROWS_MAX;
+pub use past::Times;
 pub use server::{Listen, Options, ServeError, serve};
-pub use source::{Asking, Live, Recorded, Refused, Source};
+pub use source::{Asking, Live, Looking, Past, Recorded, Refused, Source};
 
 /// Text of a page of this address as it is served, made from the answers of `source`; `None` where there is no such page. For
 /// tests and measurements: `clock` is the time of an instance that tells none, seconds since the epoch.
@@ -42,6 +45,24 @@ pub async fn render(answers: &Answers, address: &str, clock: f64) -> Option<Stri
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let page = page::Page::read(path, query)?;
     let known = page.gather(answers, clock).await;
-    let chrome = page::Chrome { instance: "local:///recorded".to_owned(), program: "fluxgate".to_owned() };
-    Some(page::frame(&chrome, &page, &known, &page.show(&known)).into_string())
+    Some(page::frame(&recorded(false), &page, &known, &page.show(&known), None).into_string())
+}
+
+/// The same of an address with a time, `?at=`, from what `times` has; the error says why there is no such page.
+pub async fn render_past(times: &Times, address: &str) -> Option<Result<String, String>> {
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let (at, query) = past::At::split(query);
+    let page = page::Page::read(path, &query)?;
+    let at = match at? {
+        Ok(at) => at,
+        Err(wrong) => return Some(Err(wrong)),
+    };
+    let known = times.gather(&page, &at).await;
+    Some(known.map(|known| {
+        page::frame(&recorded(true), &page, &known, &page.show(&known), Some(&at)).into_string()
+    }))
+}
+
+fn recorded(past: bool) -> page::Chrome {
+    page::Chrome { instance: "local:///recorded".to_owned(), program: "fluxgate".to_owned(), past }
 }

@@ -1,4 +1,4 @@
-//! Where answers come from: an instance, or answers that were written down.
+//! Where answers come from: an instance, what is known of its past, or answers that were written down.
 //!
 //! Must never know a page.
 
@@ -45,6 +45,21 @@ pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<Value, Refused>> + Send
 pub trait Source: Send + Sync + 'static {
     /// Ask `topic` with this payload.
     fn ask<'a>(&'a self, topic: &'a str, payload: Value) -> Asking<'a>;
+}
+
+impl Source for Box<dyn Source> {
+    fn ask<'a>(&'a self, topic: &'a str, payload: Value) -> Asking<'a> {
+        (**self).ask(topic, payload)
+    }
+}
+
+/// The answers of a time, when they are found. The error is for people.
+pub type Looking<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Source>, String>> + Send + 'a>>;
+
+/// Something that knows what an instance was.
+pub trait Past: Send + Sync + 'static {
+    /// What would have answered at this time, seconds since the epoch.
+    fn at(&self, time: f64) -> Looking<'_>;
 }
 
 /// An instance behind a socket. The connection is made by the first question, and anew after it was lost.

@@ -41,6 +41,11 @@ pub(crate) fn date_time(time: f64) -> String {
     as_format(time, "%Y-%m-%d %H:%M:%S")
 }
 
+/// Date and time of day as addresses have them, UTC.
+pub(crate) fn instant(time: f64) -> String {
+    as_format(time, "%Y-%m-%dT%H:%M:%S")
+}
+
 /// Time of day, UTC.
 pub(crate) fn clock(time: f64) -> String {
     as_format(time, "%H:%M")

@@ -2,9 +2,13 @@
 //!
 //! Must never know a page.
 
+mod past;
+
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
 use clap::Args;
-use fluxgate_web::{Listen, Live, Options};
+use fluxgate_web::{Listen, Live, Options, Past};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -33,6 +37,13 @@ pub(crate) struct Web {
     /// name. Only with --listen unix:PATH, whose mode is 0660 then.
     #[arg(long, value_name = "HEADER")]
     pub(crate) behind_proxy: Option<String>,
+    /// The scheduler's journal, for pages of the past: `?at=2026-11-23T12:00` (UTC) after an address. It is run again here, with the
+    /// policies of then. All viewers see all that it has.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journal: Option<PathBuf>,
+    /// For --journal: a folder with the policies that decided.
+    #[arg(long, env = "FLUXGATE_POLICIES", value_name = "DIR")]
+    pub(crate) policies: Option<PathBuf>,
 }
 
 /// Serve until a signal.
@@ -42,6 +53,8 @@ pub(crate) fn run(args: &Web) -> Result<()> {
             "--behind-proxy: only with --listen unix:PATH: on a port, others could tell any name",
         ));
     }
+    let past = args.journal.as_deref().map(|folder| past::OfJournal::open(folder, args.policies.as_deref()));
+    let past = past.transpose().context("--journal")?.map(|past| Box::new(past) as Box<dyn Past>);
     // An instance that is not there is told now and not to the first viewer.
     let uri = place::uri(&args.target)?;
     let client = Client::connect(&args.target)?;
@@ -70,6 +83,6 @@ pub(crate) fn run(args: &Web) -> Result<()> {
         };
         // A reader of the addresses that went away is no reason to end.
         let announce = |address: &str| drop(render::line(address));
-        Ok(fluxgate_web::serve(options, Live::new(uri), announce, stop).await?)
+        Ok(fluxgate_web::serve(options, Live::new(uri), past, announce, stop).await?)
     })
 }

@@ -3,9 +3,9 @@
 //! Must never know in which form it is printed.
 
 use fluxgate_formats::{Idset, JobId};
-use fluxgate_graph::NodeTest;
+use fluxgate_graph::{NodeTest, Resources};
 
-use super::{Expected, Questions};
+use super::{Expected, Questions, Source, Waiting};
 use crate::reason::Reason;
 
 /// A waiting job in a list.
@@ -82,26 +82,38 @@ impl Questions {
         let (mut rows, mut scratch) = (Vec::new(), self.resources.clone());
         for (index, expected) in expected.into_iter().enumerate() {
             let job = self.jobs[index].clone();
-            let name = self.queue_state(job.queue).map(|queue| queue.name.clone()).unwrap_or_default();
-            if queue.is_some_and(|queue| queue != name) {
-                continue;
+            let row = self.row_with(&mut scratch, &job, expected);
+            if queue.is_none_or(|queue| queue == row.queue) {
+                rows.push(row);
             }
-            rows.push(JobRow {
-                id: job.id,
-                queue: name,
-                userid: job.userid,
-                priority: job.priority,
-                t_submit: job.t_submit,
-                duration: job.duration,
-                nodes: job.request.min_nodes(),
-                cores: job.request.min_cores(),
-                key: job.key,
-                ahead: job.ahead,
-                reason: self.reason(&mut scratch, &job),
-                expected,
-            });
         }
         rows
+    }
+
+    /// One waiting job, also if it is none of the first; `None` for one that does not wait, or is not in the copy.
+    pub fn row(&mut self, id: JobId) -> Option<JobRow> {
+        let job = self.jobs[self.index_of(id)?].clone();
+        let unknown = Expected { id, queue: job.queue, start: None, source: Source::Estimate };
+        let expected = self.expected_of(id).or_else(|| self.told(&job)).unwrap_or(unknown);
+        let mut scratch = self.resources.clone();
+        Some(self.row_with(&mut scratch, &job, expected))
+    }
+
+    fn row_with(&self, scratch: &mut Resources, job: &Waiting, expected: Expected) -> JobRow {
+        JobRow {
+            id: job.id,
+            queue: self.queue_state(job.queue).map(|queue| queue.name.clone()).unwrap_or_default(),
+            userid: job.userid,
+            priority: job.priority,
+            t_submit: job.t_submit,
+            duration: job.duration,
+            nodes: job.request.min_nodes(),
+            cores: job.request.min_cores(),
+            key: job.key,
+            ahead: job.ahead,
+            reason: self.reason(scratch, job),
+            expected,
+        }
     }
 
     /// What a node is doing, by its rank; `None` for one that is not there.

@@ -297,3 +297,51 @@ fn feat_80_the_reasons_of_a_job_sum_up_to_its_wait() {
     assert!(ran > 10 && several > 3, "{ran} {several}");
     assert_eq!(reasons(&journal, &mut NativePolicies(None), JobId(1 << 60)).unwrap(), None);
 }
+
+/// FEAT-66: the state at any time of a journal is that of then, and a time that it does not tell is refused.
+#[test]
+fn feat_66_the_engine_at_a_time_of_the_past() {
+    use fluxgate_engine::About;
+    use fluxgate_journal::past::{PastError, at};
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new(dir.path().join("j"));
+    let state = |engine: &fluxgate_engine::Engine, now: f64| {
+        let about = About { jobs_max: 64, ..About::default() };
+        let rows = engine.questions(now, &about).rows(None);
+        let rows: Vec<_> = rows.into_iter().map(|row| (row.id, row.ahead, row.priority)).collect();
+        let running: Vec<_> = engine.running_jobs().map(|job| (job.id, job.start, job.end)).collect();
+        (rows, running, engine.resources().down_r().ranks())
+    };
+    let mut load = Load::new(Some(&options), 5);
+    let mut seen = Vec::new();
+    for step in 0..400 {
+        load.go();
+        // After the last record of a time, and before the first of the next.
+        if step % 80 == 40 {
+            seen.push((load.now, state(&load.engine, load.now)));
+            load.now += 1.0;
+        }
+    }
+    let end = load.now;
+    load.engine.close(end);
+    let mut load = Load::at(Some(&options), 6, end + 1000.0);
+    load.go();
+    let last = load.now;
+    load.engine.close(last);
+    let journal = Journal::open(&options.dir).unwrap();
+    let policies = &mut NativePolicies(None);
+    for (time, was) in &seen {
+        for later in [0.0, 0.5] {
+            let engine = at(&journal, policies, time + later).unwrap();
+            assert_eq!(&state(&engine, *time), was, "{time}");
+        }
+    }
+    for time in [0.0, 999.0, last + 1.0] {
+        let error = at(&journal, policies, time).unwrap_err();
+        let PastError::Outside { from, until } = error else { panic!("{time}: {error}") };
+        assert_eq!((from, until), (1000.0, last));
+    }
+    let error = at(&journal, policies, end + 500.0).unwrap_err();
+    let PastError::Away { from, until } = error else { panic!("{error}") };
+    assert_eq!((from, until), (end, end + 1000.0));
+}

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::Service;
 use super::journal;
 use super::reservations::NotAllowed;
+use crate::answers;
 use crate::host::Usage;
 
 /// Most `sched.quiescent` requests that wait at a time.
@@ -166,17 +167,12 @@ impl Service {
 
     pub(super) fn resource_status(&self) -> Value {
         let Some(engine) = &self.engine else { return json!({"all": null, "allocated": null, "down": null}) };
-        let resources = engine.resources();
-        json!({
-            "all": resources.to_r_all().to_value(),
-            "allocated": resources.allocated_r().to_value(),
-            "down": resources.down_r().to_value(),
-        })
+        answers::resources(engine)
     }
 
     fn stats(&self) -> Value {
         let Some(engine) = &self.engine else { return json!({"ready": false}) };
-        let (stats, cost, totals) = (engine.stats(), engine.policy_cost(), engine.resources().totals());
+        let (stats, cost) = (engine.stats(), engine.policy_cost());
         let mut session = self.session.stats();
         session.feasibility_checks += self.responder.answered();
         json!({
@@ -186,10 +182,7 @@ impl Service {
             "queues": self.queue_rows(),
             "pending": engine.pending(),
             "running": engine.running(),
-            "resources": {
-                "nodes": totals.nodes, "cores": totals.cores, "gpus": totals.gpus,
-                "free_nodes": totals.free_nodes, "free_cores": totals.free_cores, "free_gpus": totals.free_gpus,
-            },
+            "resources": answers::totals(engine),
             "engine": {
                 "events": stats.events, "passes": stats.passes, "candidates": stats.candidates,
                 "matches": stats.matches, "starts": stats.starts, "backfilled": stats.backfilled,

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use fluxgate_engine::{CallCost, QueueTally, WindowKind};
+use fluxgate_engine::{CallCost, Engine, QueueTally, WindowKind};
 use serde_json::{Value, json};
 
 use super::Service;
@@ -36,6 +36,107 @@ fn bounded<'a>(tallies: impl Iterator<Item = QueueTally<'a>>) -> Vec<QueueTally<
     queues
 }
 
+/// The machine by state.
+fn machine_page(engine: &Engine, page: &mut Page) {
+    let totals = engine.resources().totals();
+    let down = engine.resources().down_counts();
+    for (name, help, all, free, down) in [
+        (
+            "nodes",
+            "Nodes by state; a node is allocated if a job holds any of it.",
+            totals.nodes,
+            totals.free_nodes,
+            down.0,
+        ),
+        ("cores", "Cores by state.", totals.cores, totals.free_cores, down.1),
+        ("gpus", "GPUs by state.", totals.gpus, totals.free_gpus, down.2),
+    ] {
+        let mut family = page.family(name, Kind::Gauge, "", help);
+        let held = i64::from(all) - i64::from(free) - i64::from(down);
+        family.gauge(&[("state", "free")], f64::from(free));
+        family.gauge(&[("state", "allocated")], held.max(0) as f64);
+        family.gauge(&[("state", "down")], f64::from(down));
+    }
+    let kinds = engine.resources().resource_kinds();
+    let flows = engine.resources().flow_kinds();
+    let rows = || {
+        let others = kinds.iter().map(|it| (&it.name, &it.unit, it.total, it.free));
+        others.chain(flows.iter().map(|it| (&it.name, &it.unit, it.total, it.free)))
+    };
+    if rows().next().is_some() {
+        let help = "Units of all pools of a kind: storage, memory, licences, power and other flow.";
+        let mut family = page.family("pool_capacity", Kind::Gauge, "", help);
+        rows()
+            .for_each(|(name, unit, total, _)| family.gauge(&[("kind", name), ("unit", unit)], total as f64));
+        let help = "Units of pools of a kind that are held or down.";
+        let mut family = page.family("pool_used", Kind::Gauge, "", help);
+        rows().for_each(|(name, unit, total, free)| {
+            family.gauge(&[("kind", name), ("unit", unit)], total.saturating_sub(free) as f64);
+        });
+    }
+}
+
+/// The jobs of queues as they are now.
+fn queue_page(engine: &Engine, now: f64, page: &mut Page) {
+    let queues = bounded(engine.tallies());
+    let mut family =
+        page.family("jobs_pending", Kind::Gauge, "", "Waiting jobs by the reason of their last pass.");
+    for queue in &queues {
+        for (reason, count) in &queue.reasons {
+            family.gauge(&[("queue", queue.queue), ("reason", *reason)], *count as f64);
+        }
+    }
+    let each = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
+        queues.iter().for_each(|queue| family.gauge(&[("queue", queue.queue)], value(queue) as f64));
+    };
+    let help = "Age of the oldest waiting job since its submission, to the minute above; 0 without one.";
+    let mut family = page.family("jobs_pending_oldest_seconds", Kind::Gauge, "seconds", help);
+    for queue in &queues {
+        let age = queue.oldest.map_or(0.0, |oldest| (now - oldest).max(0.0));
+        family.gauge(&[("queue", queue.queue)], age);
+    }
+    each(&mut page.family("jobs_running", Kind::Gauge, "", "Jobs that hold resources."), &|q| q.running);
+    each(&mut page.family("reservations", Kind::Gauge, "", "Reserved starts of waiting jobs."), &|q| {
+        q.reserved
+    });
+}
+
+/// What was counted of queues.
+fn count_page(engine: &Engine, page: &mut Page) {
+    let queues = bounded(engine.tallies());
+    let total = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
+        queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], value(queue) as f64));
+    };
+    let help = "Accepted requests for resources.";
+    total(&mut page.family("jobs_submitted", Kind::Counter, "", help), &|q| q.counts.submitted);
+    let mut family = page.family("jobs_started", Kind::Counter, "", "Jobs started, by how they came to it.");
+    for queue in &queues {
+        let at_once = queue.counts.starts - queue.counts.backfilled;
+        family.total(&[("queue", queue.queue), ("how", "in-order")], at_once as f64);
+        family.total(&[("queue", queue.queue), ("how", "backfill")], queue.counts.backfilled as f64);
+    }
+    let help = "Requests that left the queue without resources.";
+    total(&mut page.family("jobs_removed", Kind::Counter, "", help), &|q| q.counts.removed);
+    total(&mut page.family("jobs_ended", Kind::Counter, "", "Jobs that gave up all resources."), &|q| {
+        q.counts.ended
+    });
+    let help = "From submission to start.";
+    let mut family = page.family("job_wait_seconds", Kind::Histogram, "seconds", help);
+    queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], &queue.waits));
+    let mut family = page.family("passes", Kind::Counter, "", "Scheduling passes.");
+    queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], queue.counts.passes as f64));
+    let help = "Reservations made in passes.";
+    total(&mut page.family("reservations_made", Kind::Counter, "", help), &|q| q.counts.reservations);
+}
+
+/// The figures that hold at a time, without what was counted until then: a page for an engine of the past.
+pub(crate) fn page_at(engine: &Engine, now: f64) -> String {
+    let mut page = Page::new("fluxgate_", now);
+    machine_page(engine, &mut page);
+    queue_page(engine, now, &mut page);
+    page.finish()
+}
+
 impl Service {
     /// The page, at most a second old.
     pub(super) fn metrics(&mut self) -> Value {
@@ -55,8 +156,11 @@ impl Service {
             .info(&[("version", env!("CARGO_PKG_VERSION")), ("contract", "0.1.0")]);
         page.family("up", Kind::Gauge, "", "1 while the job manager is served.")
             .gauge(&[], f64::from(u8::from(self.session.is_serving())));
-        self.machine_page(&mut page);
-        self.queue_page(&mut page);
+        if let Some(engine) = &self.engine {
+            machine_page(engine, &mut page);
+            queue_page(engine, self.host.now(), &mut page);
+            count_page(engine, &mut page);
+        }
         self.bounds_page(&mut page);
         self.windows_page(&mut page);
         self.forecast_page(&mut page);
@@ -65,97 +169,6 @@ impl Service {
         self.session_page(&mut page);
         self.process_page(&mut page);
         page.finish()
-    }
-
-    fn machine_page(&self, page: &mut Page) {
-        let Some(engine) = &self.engine else { return };
-        let totals = engine.resources().totals();
-        let down = engine.resources().down_counts();
-        for (name, help, all, free, down) in [
-            (
-                "nodes",
-                "Nodes by state; a node is allocated if a job holds any of it.",
-                totals.nodes,
-                totals.free_nodes,
-                down.0,
-            ),
-            ("cores", "Cores by state.", totals.cores, totals.free_cores, down.1),
-            ("gpus", "GPUs by state.", totals.gpus, totals.free_gpus, down.2),
-        ] {
-            let mut family = page.family(name, Kind::Gauge, "", help);
-            let held = i64::from(all) - i64::from(free) - i64::from(down);
-            family.gauge(&[("state", "free")], f64::from(free));
-            family.gauge(&[("state", "allocated")], held.max(0) as f64);
-            family.gauge(&[("state", "down")], f64::from(down));
-        }
-        let kinds = engine.resources().resource_kinds();
-        let flows = engine.resources().flow_kinds();
-        let rows = || {
-            let others = kinds.iter().map(|it| (&it.name, &it.unit, it.total, it.free));
-            others.chain(flows.iter().map(|it| (&it.name, &it.unit, it.total, it.free)))
-        };
-        if rows().next().is_some() {
-            let help = "Units of all pools of a kind: storage, memory, licences, power and other flow.";
-            let mut family = page.family("pool_capacity", Kind::Gauge, "", help);
-            rows().for_each(|(name, unit, total, _)| {
-                family.gauge(&[("kind", name), ("unit", unit)], total as f64)
-            });
-            let help = "Units of pools of a kind that are held or down.";
-            let mut family = page.family("pool_used", Kind::Gauge, "", help);
-            rows().for_each(|(name, unit, total, free)| {
-                family.gauge(&[("kind", name), ("unit", unit)], total.saturating_sub(free) as f64);
-            });
-        }
-    }
-
-    fn queue_page(&self, page: &mut Page) {
-        let Some(engine) = &self.engine else { return };
-        let queues = bounded(engine.tallies());
-        let mut family =
-            page.family("jobs_pending", Kind::Gauge, "", "Waiting jobs by the reason of their last pass.");
-        for queue in &queues {
-            for (reason, count) in &queue.reasons {
-                family.gauge(&[("queue", queue.queue), ("reason", *reason)], *count as f64);
-            }
-        }
-        let each = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
-            queues.iter().for_each(|queue| family.gauge(&[("queue", queue.queue)], value(queue) as f64));
-        };
-        let now = self.host.now();
-        let help = "Age of the oldest waiting job since its submission, to the minute above; 0 without one.";
-        let mut family = page.family("jobs_pending_oldest_seconds", Kind::Gauge, "seconds", help);
-        for queue in &queues {
-            let age = queue.oldest.map_or(0.0, |oldest| (now - oldest).max(0.0));
-            family.gauge(&[("queue", queue.queue)], age);
-        }
-        each(&mut page.family("jobs_running", Kind::Gauge, "", "Jobs that hold resources."), &|q| q.running);
-        each(&mut page.family("reservations", Kind::Gauge, "", "Reserved starts of waiting jobs."), &|q| {
-            q.reserved
-        });
-        let total = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
-            queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], value(queue) as f64));
-        };
-        let help = "Accepted requests for resources.";
-        total(&mut page.family("jobs_submitted", Kind::Counter, "", help), &|q| q.counts.submitted);
-        let mut family =
-            page.family("jobs_started", Kind::Counter, "", "Jobs started, by how they came to it.");
-        for queue in &queues {
-            let at_once = queue.counts.starts - queue.counts.backfilled;
-            family.total(&[("queue", queue.queue), ("how", "in-order")], at_once as f64);
-            family.total(&[("queue", queue.queue), ("how", "backfill")], queue.counts.backfilled as f64);
-        }
-        let help = "Requests that left the queue without resources.";
-        total(&mut page.family("jobs_removed", Kind::Counter, "", help), &|q| q.counts.removed);
-        total(&mut page.family("jobs_ended", Kind::Counter, "", "Jobs that gave up all resources."), &|q| {
-            q.counts.ended
-        });
-        let help = "From submission to start.";
-        let mut family = page.family("job_wait_seconds", Kind::Histogram, "seconds", help);
-        queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], &queue.waits));
-        let mut family = page.family("passes", Kind::Counter, "", "Scheduling passes.");
-        queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], queue.counts.passes as f64));
-        let help = "Reservations made in passes.";
-        total(&mut page.family("reservations_made", Kind::Counter, "", help), &|q| q.counts.reservations);
     }
 
     /// The bounds that queues have.

@@ -26,6 +26,7 @@ use super::Service;
 use super::control::Answer;
 use crate::answers::{self, Asker};
 use crate::forecasts::Forecasts;
+use crate::settings::FluxTables;
 
 /// Most questions that wait at a time.
 const WAITING_MAX: usize = 64;
@@ -41,7 +42,7 @@ pub(super) struct Asked {
     what: Question,
 }
 
-enum Question {
+pub(crate) enum Question {
     /// What a job waits for, its nodes, and what changes of it would give: each with a name.
     Job {
         id: JobId,
@@ -61,8 +62,8 @@ enum Question {
 }
 
 /// An answer without the times of waiting jobs.
-enum Found {
-    Job(Box<Explanation>, Value, Vec<(String, WhenAnswer)>),
+pub(crate) enum Found {
+    Job(JobId, Box<Explanation>, Value, Vec<(String, WhenAnswer)>),
     Rows(Vec<JobRow>),
     Done(Value),
 }
@@ -72,7 +73,7 @@ fn jobspec(value: &Value) -> Result<Jobspec> {
 }
 
 impl Question {
-    fn read(method: &str, payload: &Value, tables: &crate::settings::FluxTables) -> Result<Question> {
+    pub(crate) fn read(method: &str, payload: &Value, tables: &FluxTables) -> Result<Question> {
         let list = |key: &str| -> Result<Vec<Value>> {
             let list = match &payload[key] {
                 Value::Null => Vec::new(),
@@ -151,7 +152,7 @@ impl Question {
     }
 
     /// The job, and the queues, that the copy has to know.
-    fn about(&self) -> (Option<JobId>, Vec<&str>) {
+    pub(crate) fn about(&self) -> (Option<JobId>, Vec<&str>) {
         match self {
             Question::Job { id, changes, .. } => {
                 (Some(*id), changes.iter().map(|(_, job)| job.queue().unwrap_or("")).collect())
@@ -162,7 +163,7 @@ impl Question {
         }
     }
 
-    fn answer(self, of: &mut Questions, asker: &Asker) -> Result<Found> {
+    pub(crate) fn answer(self, of: &mut Questions, asker: &Asker) -> Result<Found> {
         match self {
             Question::Job { id, nodes, changes } => {
                 let unknown = || match asker.admin {
@@ -177,7 +178,7 @@ impl Question {
                 let tests = tests.map_or(Value::Null, |tests| answers::node_tests(of, asker, &tests));
                 let try_out = |(name, job): (String, Jobspec)| Some((name, of.instead(id, &job).ok()?));
                 let helps = changes.into_iter().filter_map(try_out).collect();
-                Ok(Found::Job(Box::new(why), tests, helps))
+                Ok(Found::Job(id, Box::new(why), tests, helps))
             }
             Question::When { jobs, priority } => {
                 let mut rows = Vec::new();
@@ -202,6 +203,56 @@ impl Question {
                 let found = rank.and_then(|rank| of.node(rank));
                 let found = found.ok_or_else(|| anyhow!("node {node:?}: no such host or rank"))?;
                 Ok(Found::Done(answers::node(of, asker, &found)))
+            }
+        }
+    }
+}
+
+/// What the times of waiting jobs are taken from.
+#[derive(Clone, Copy)]
+pub(crate) struct Times<'a> {
+    pub(crate) forecasts: &'a Forecasts,
+    /// Jobs are annotated with forecasts.
+    pub(crate) annotated: bool,
+    pub(crate) tables: &'a FluxTables,
+}
+
+impl Found {
+    /// The answer with the times of waiting jobs.
+    pub(crate) fn told(self, of: &Questions, asker: &Asker, times: Times<'_>) -> Value {
+        let Times { forecasts, annotated, tables } = times;
+        match self {
+            Found::Done(value) => value,
+            Found::Rows(rows) => {
+                let rows = rows.into_iter().filter(|row| asker.sees(Some(row.userid))).map(|mut row| {
+                    row.expected = settled(forecasts, annotated, row.expected);
+                    answers::row(of, asker, &row)
+                });
+                let rows: Vec<Value> = rows.collect();
+                json!({"as_of": of.now(), "complete": of.is_complete(), "jobs": rows})
+            }
+            Found::Job(id, mut why, nodes, changes) => {
+                why.expected = why.expected.map(|expected| settled(forecasts, annotated, expected));
+                let start = why.expected.and_then(|expected| expected.start);
+                why.earliest =
+                    why.earliest.map(|earliest| start.map_or(earliest, |start| earliest.min(start)));
+                let mut answer = answers::job(of, asker, id, &why);
+                let taken = |(name, when): &&(String, WhenAnswer)| {
+                    let queue = name.strip_prefix("-q ");
+                    queue.is_none_or(|queue| tables.takes(queue, when.nodes, when.cores, when.duration))
+                };
+                let useful = changes.iter().filter(|(_, when)| helps(of.now(), start, when)).filter(taken);
+                answer["helps"] = useful
+                    .map(|(name, when)| {
+                        let mut row = answers::when(of, asker, when);
+                        row["change"] = name.as_str().into();
+                        row
+                    })
+                    .collect();
+                answer["range"] =
+                    json!(why.expected.and_then(|expected| forecasts.range(of.now(), &expected)));
+                answer["nodes"] = nodes;
+                answer
             }
         }
     }
@@ -319,41 +370,8 @@ impl Service {
             self.tell_expected(now, &expected);
         }
         let (forecasts, tables) = (&self.forecasts, &self.configuration.settings.flux);
-        let answer = found.map(|found| match found {
-            Found::Done(value) => value,
-            Found::Rows(rows) => {
-                let rows = rows.into_iter().filter(|row| asker.sees(Some(row.userid))).map(|mut row| {
-                    row.expected = settled(forecasts, annotated, row.expected);
-                    answers::row(&of, asker, &row)
-                });
-                let rows: Vec<Value> = rows.collect();
-                json!({"as_of": of.now(), "complete": of.is_complete(), "jobs": rows})
-            }
-            Found::Job(mut why, nodes, changes) => {
-                why.expected = why.expected.map(|expected| settled(forecasts, annotated, expected));
-                let start = why.expected.and_then(|expected| expected.start);
-                why.earliest =
-                    why.earliest.map(|earliest| start.map_or(earliest, |start| earliest.min(start)));
-                let Some(id) = request.payload["id"].as_u64().map(JobId) else { return Value::Null };
-                let mut answer = answers::job(&of, asker, id, &why);
-                let taken = |(name, when): &&(String, WhenAnswer)| {
-                    let queue = name.strip_prefix("-q ");
-                    queue.is_none_or(|queue| tables.takes(queue, when.nodes, when.cores, when.duration))
-                };
-                let useful = changes.iter().filter(|(_, when)| helps(of.now(), start, when)).filter(taken);
-                answer["helps"] = useful
-                    .map(|(name, when)| {
-                        let mut row = answers::when(&of, asker, when);
-                        row["change"] = name.as_str().into();
-                        row
-                    })
-                    .collect();
-                answer["range"] =
-                    json!(why.expected.and_then(|expected| forecasts.range(of.now(), &expected)));
-                answer["nodes"] = nodes;
-                answer
-            }
-        });
+        let times = Times { forecasts, annotated, tables };
+        let answer = found.map(|found| found.told(&of, asker, times));
         let answer = answer.map(|answer| self.told_of_loss(answer));
         match answer {
             Ok(answer) => self.send(request.ok(&answer)),

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::{
-    AfterWindow, Event, Members, Occurrence, OnRunning, Repeat, Wanted, Window, WindowKind, WindowPlan,
-    WindowRefused,
+    AfterWindow, Engine, Event, Members, Occurrence, OnRunning, Repeat, Wanted, Window, WindowKind,
+    WindowPlan, WindowRefused,
 };
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::{Hostlist, Idset, JobId, fsd};
@@ -208,6 +208,33 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
     })
 }
 
+/// The windows, or the one of this name, as JSON.
+pub(crate) fn rows(engine: &Engine, now: f64, asker: &Asker, name: Option<&str>) -> Result<Vec<Value>> {
+    let mut windows: Vec<&Window> = match name {
+        Some(name) => vec![engine.window(name).ok_or_else(|| anyhow!("there is no reservation {name}"))?],
+        None => engine.windows().collect(),
+    };
+    let start = |window: &Window| window.occurrences.first().map_or(f64::INFINITY, |first| first.start);
+    windows.sort_by(|a, b| start(a).total_cmp(&start(b)));
+    let running = |window: &Window| {
+        let first = window.occurrences.first()?;
+        Some(engine.jobs_across(&window.ranks, first.start).len())
+    };
+    let rows = windows.into_iter().map(|window| {
+        let mut row = row(engine.resources(), window, now, Some(asker));
+        row["running_later"] = json!(running(window).unwrap_or(0));
+        let (late, jobs) = engine.late_in(window, now);
+        row["late"] = json!({
+            "ranks": late.to_string(),
+            "nodelist": hosts(engine.resources(), &late),
+            "nodes": late.len(),
+            "jobs": jobs.len(),
+        });
+        row
+    });
+    Ok(rows.collect())
+}
+
 impl Service {
     /// Serves a request about windows.
     pub(super) fn reservation(&mut self, request: &ControlRequest) -> Result<Answer> {
@@ -258,32 +285,10 @@ impl Service {
 
     fn window_rows(&self, request: &ControlRequest, name: Option<&str>) -> Result<Vec<Value>> {
         let engine = self.engine.as_ref().context("the scheduler is still starting")?;
-        let (now, message) = (self.host.now(), &request.message);
+        let message = &request.message;
         let private = self.configuration.settings.flux.private_mode;
         let asker = Asker { userid: message.userid, admin: message.is_from_admin(), private };
-        let mut windows: Vec<&Window> = match name {
-            Some(name) => vec![engine.window(name).ok_or_else(|| anyhow!("there is no reservation {name}"))?],
-            None => engine.windows().collect(),
-        };
-        let start = |window: &Window| window.occurrences.first().map_or(f64::INFINITY, |first| first.start);
-        windows.sort_by(|a, b| start(a).total_cmp(&start(b)));
-        let running = |window: &Window| {
-            let first = window.occurrences.first()?;
-            Some(engine.jobs_across(&window.ranks, first.start).len())
-        };
-        let rows = windows.into_iter().map(|window| {
-            let mut row = row(engine.resources(), window, now, Some(&asker));
-            row["running_later"] = json!(running(window).unwrap_or(0));
-            let (late, jobs) = engine.late_in(window, now);
-            row["late"] = json!({
-                "ranks": late.to_string(),
-                "nodelist": hosts(engine.resources(), &late),
-                "nodes": late.len(),
-                "jobs": jobs.len(),
-            });
-            row
-        });
-        Ok(rows.collect())
+        rows(engine, self.host.now(), &asker, name)
     }
 
     fn occurrence(&self, start: f64, end: f64) -> Occurrence {

@@ -33,8 +33,10 @@
   };
   const rest = () => { source?.close(); source = null; tell(false, "Not live: the page was hidden"); };
   // Who does not look costs nothing.
-  document.addEventListener("visibilitychange", () => document.hidden ? rest() : watch());
-  if (dot) watch();
+  if (dot) {
+    document.addEventListener("visibilitychange", () => document.hidden ? rest() : watch());
+    watch();
+  }
 
   // In pictures of large machines a rack is one link: the node below the pointer is told all the same.
   document.addEventListener("mousemove", event => {

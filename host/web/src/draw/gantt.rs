@@ -305,7 +305,7 @@ mod tests {
             cores: 1,
             ranks: ranks.parse().unwrap(),
             nodelist: String::new(),
-            submit: 0.0,
+            submit: Some(0.0),
             start,
             end,
             limit: 1e6,

@@ -8,6 +8,7 @@ use super::{MENU, Page, Shown};
 use crate::draw;
 use crate::known::Known;
 use crate::live::hash;
+use crate::past::At;
 use crate::words;
 
 /// What is the same on all pages of a server.
@@ -17,6 +18,8 @@ pub(crate) struct Chrome {
     pub(crate) instance: String,
     /// The word before a command: `fluxgate`, or `flux gate`.
     pub(crate) program: String,
+    /// Pages of the past can be shown.
+    pub(crate) past: bool,
 }
 
 fn head(title: &str) -> Markup {
@@ -30,19 +33,27 @@ fn head(title: &str) -> Markup {
     }
 }
 
-/// The whole page.
-pub(crate) fn frame(chrome: &Chrome, page: &Page, known: &Known, shown: &Shown) -> Markup {
+/// The whole page; of the past with its time.
+pub(crate) fn frame(chrome: &Chrome, page: &Page, known: &Known, shown: &Shown, at: Option<&At>) -> Markup {
     let address = page.address();
+    let carried = |part: Markup| match at {
+        Some(at) => maud::PreEscaped(at.carried(&part.into_string())),
+        None => part,
+    };
+    let title = match at {
+        Some(at) => format!("{} as of {}", shown.title, words::date_time(at.time)),
+        None => shown.title.clone(),
+    };
     html! {
         (DOCTYPE)
         html lang="en" {
             head {
-                (head(&shown.title))
+                (head(&title))
                 script src="/live.js" defer {}
             }
-            body data-address=(address) {
+            body data-address=[at.is_none().then_some(&address)] {
                 a class="skip" href="#main" { "Skip to the content" }
-                header {
+                (carried(html! { header {
                     a class="brand" href="/" { (logo()) span { "fluxgate" } }
                     nav aria-label="Pages" {
                         @for (number, (to, name)) in MENU.iter().enumerate() {
@@ -55,27 +66,54 @@ pub(crate) fn frame(chrome: &Chrome, page: &Page, known: &Known, shown: &Shown) 
                             autocomplete="off" maxlength="64";
                     }
                     p class="as-of" {
-                        span id="live" class="dot" title="Not live: reload the page for news" {}
+                        @if at.is_none() { span id="live" class="dot" title="Not live: reload the page for news" {} }
                         span id="as-of" { (as_of(known)) }
                     }
-                }
+                } }))
                 main id="main" {
                     (draw::patterns())
+                    @if let Some(at) = at { (banner(at, &address)) }
                     @for section in &shown.sections {
                         @let body = section.body.clone().into_string();
-                        section id=(section.id) data-hash=(hash(&body)) { (maud::PreEscaped(body)) }
+                        section id=(section.id) data-hash=[at.is_none().then(|| hash(&body))] {
+                            (carried(maud::PreEscaped(body)))
+                        }
                     }
                 }
                 footer {
                     p {
-                        "The same in a terminal: " code { (chrome.program) " " (shown.command) }
-                        " · as JSON: " a href=(json_address(&address)) { "this page" }
-                        " · " a href="/metrics" { "metrics" }
+                        @if at.is_none() { "The same in a terminal: " code { (chrome.program) " " (shown.command) } " · " }
+                        "as JSON: " (carried(html! { a href=(json_address(&address)) { "this page" } }))
+                        @if at.is_none() { " · " a href="/metrics" { "metrics" } }
                     }
+                    @if chrome.past && page.not_in_past().is_none() { (another_time(&address, at)) }
                     p { (chrome.instance) " · times are UTC · keys: " kbd { "1" } "–" kbd { "5" } " pages, "
                         kbd { "/" } " find, " kbd { "j" } " " kbd { "k" } " rows" }
                 }
             }
+        }
+    }
+}
+
+/// What a page of the past says above all.
+fn banner(at: &At, address: &str) -> Markup {
+    html! {
+        p class="alarm" id="past" {
+            "As of " (words::date_time(at.time)) " UTC, from the journal. "
+            a href=(address) { "To the present" }
+            ". A journal does not have the names of jobs, their events, which jobs had ended, and which nodes were drained."
+        }
+    }
+}
+
+/// A form for the same page as of another time.
+fn another_time(address: &str, at: Option<&At>) -> Markup {
+    let path = address.split_once('?').map_or(address, |(path, _)| path);
+    let value = at.map(|at| words::instant(at.time));
+    html! {
+        form class="filter" action=(path) {
+            label { "This page as of, UTC " input type="datetime-local" name="at" step="1" required value=[value]; }
+            button { "Show" }
         }
     }
 }

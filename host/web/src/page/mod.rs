@@ -113,6 +113,13 @@ impl Page {
         }
     }
 
+    /// Why a journal cannot tell it, if that is so.
+    pub(crate) fn not_in_past(&self) -> Option<&'static str> {
+        let text =
+            "Which policies were loaded is not in a journal. The page Now names the policy that decided.";
+        (*self == Page::Policies).then_some(text)
+    }
+
     /// Ask what it needs; `clock` is real time, seconds since the epoch.
     pub(crate) async fn gather(&self, answers: &Answers, clock: f64) -> Known {
         let mut known = Known::at(clock, answers.control());

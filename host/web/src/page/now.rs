@@ -70,6 +70,7 @@ fn figures(known: &Known) -> Markup {
             (card("Policy in charge", &figures.policy, html! {
                 @match figures.half_us > 0.0 {
                     true => { "half of passes ≤ " (summary::micros(figures.half_us)) }
+                    false if known.get("stats")["engine"].is_null() => {}
                     false => { (words::short(figures.passes)) " passes" }
                 }
             }, "/policies"))
@@ -93,7 +94,11 @@ fn usage(known: &Known, running: Vec<Job>, ended: Vec<Job>) -> Markup {
     // What ended before the list begins is not known.
     let full = rows(&known.get("ended")["jobs"]).len() as u64 >= ENDED_MAX;
     let begins = ended.iter().filter_map(|job| job.end).fold(f64::INFINITY, f64::min);
-    let complete = if full { begins } else { f64::NEG_INFINITY };
+    let complete = match (known.refusal("ended"), full) {
+        (Some(_), _) => now,
+        (None, true) => begins,
+        (None, false) => f64::NEG_INFINITY,
+    };
     let expected: Vec<usage::Held> = rows(&known.get("order")["jobs"])
         .iter()
         .filter_map(|job| {
@@ -197,6 +202,11 @@ pub(super) fn states(machine: &Machine) -> Markup {
     }
 }
 
+/// What was counted, if it was.
+fn counted(number: &serde_json::Value) -> String {
+    number.as_f64().map_or("–".to_owned(), words::short)
+}
+
 fn queues(known: &Known) -> Markup {
     let (queues, runs) = (summary::queues(known), summary::running_by_queue(known));
     html! {
@@ -214,8 +224,8 @@ fn queues(known: &Known) -> Markup {
                             td { (words::plain(&queue["policy"])) }
                             td class="num" { (words::count(number(&queue["pending"]) as u64)) }
                             td class="num" { (words::count(runs.get(name).copied().unwrap_or_default())) }
-                            td class="num" { (words::short(number(&queue["passes"]))) }
-                            td class="num" { (words::short(number(&queue["starts"]))) }
+                            td class="num" { (counted(&queue["passes"])) }
+                            td class="num" { (counted(&queue["starts"])) }
                         }
                     }
                 }

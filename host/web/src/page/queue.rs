@@ -231,7 +231,7 @@ fn held(known: &Known, query: &Query, list: &str) -> Markup {
     sorted(query, &mut jobs, |job, name| match name {
         "size" => Some(job.nodes as f64 * 1e6 + job.cores as f64),
         "limit" => Some(job.limit - job.start),
-        "waited" => Some(job.start - job.submit),
+        "waited" => job.submit.map(|submit| job.start - submit),
         "start" => Some(job.start),
         "ran" => Some(job.end.unwrap_or(now) - job.start),
         "ends" => Some(job.limit),
@@ -241,7 +241,9 @@ fn held(known: &Known, query: &Query, list: &str) -> Markup {
     let runs = list == "running";
     html! {
         (missing(known, list))
-        @if page.is_empty() {
+        @if page.is_empty() && known.refusal(list).is_some() {
+            // There is no list, which is not an empty one.
+        } @else if page.is_empty() {
             p class="none" { (if runs { "No job runs here." } else { "No job has ended here." }) }
         } @else {
             table class="rows" {
@@ -273,7 +275,7 @@ fn row(job: &Job, now: f64, runs: bool) -> Markup {
             td class="name" { (job.name) }
             td class="num" { (job.user) }
             td class="num" { (words::many(job.nodes, "node")) @if job.nodes <= 1 { ", " (words::many(job.cores, "core")) } }
-            td class="num" { (words::span(job.start - job.submit)) }
+            td class="num" { (job.submit.map_or("–".to_owned(), |submit| words::span(job.start - submit))) }
             td class="num" { (words::span(ran)) }
             td class="num" { (words::span(job.limit - job.start)) }
             @if runs {

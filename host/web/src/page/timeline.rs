@@ -79,6 +79,7 @@ fn places(known: &Known, query: &Query, axis: (f64, f64, f64), span: f64, jobs: 
     html! {
         h1 { "Jobs by node" }
         (missing(known, "resources"))
+        (missing(known, "ended"))
         div class="choices" {
             nav class="tabs small" aria-label="Span of time" {
                 @for (length, name) in SPANS {

@@ -29,7 +29,8 @@ use tokio::sync::Semaphore;
 
 use crate::answers::Answers;
 use crate::page::Chrome;
-use crate::source::Source;
+use crate::past::Times;
+use crate::source::{Past, Source};
 use routes::Server;
 
 /// Most connections at a time; others wait.
@@ -110,13 +111,14 @@ fn clock() -> f64 {
 }
 
 /// Serve the answers of `source` until `stop` is ready. `announce` gets the address to open, and a new one whenever a key was
-/// used.
+/// used. Pages of the past are those of `past`.
 ///
 /// # Errors
 /// If the socket cannot be made.
 pub async fn serve(
     options: Options,
     source: impl Source,
+    past: Option<Box<dyn Past>>,
     announce: impl Fn(&str) + Send + Sync + 'static,
     stop: impl Future<Output = ()>,
 ) -> Result<(), ServeError> {
@@ -130,13 +132,15 @@ pub async fn serve(
     let began = Instant::now();
     let answers = Answers::new(source, Box::new(move || began.elapsed())).with_control(options.control);
     let answers = Arc::new(answers);
-    let chrome = Chrome { instance: options.instance, program: options.program };
+    let times = Times::new(past);
+    let chrome = Chrome { instance: options.instance, program: options.program, past: times.is_there() };
     let door = door::Door::new(listener.address(), header.is_some());
     announce(&door.invitation().unwrap_or_else(|| match &options.listen {
         Listen::Unix(path) => format!("unix:{}", path.display()),
         Listen::Port(address) => format!("http://{address}/"),
     }));
-    let server = Arc::new(Server::new(answers, chrome, (door, header), began, clock, Box::new(announce)));
+    let server =
+        Arc::new(Server::new((answers, times), chrome, (door, header), began, clock, Box::new(announce)));
     let accepting = accept(&listener, &server);
     tokio::select! {
         () = accepting => {}

@@ -17,10 +17,12 @@ use tokio::sync::{Semaphore, mpsc};
 use super::body::{self, Sent};
 use super::door::{Door, Viewer, is_form_of, name_in};
 use crate::answers::Answers;
+use crate::known::Known;
 use crate::live::Boards;
 use crate::page::act::Act;
 use crate::page::query::{Query, encoded};
 use crate::page::{self, Chrome, Page};
+use crate::past::{At, Times};
 
 const STYLE: &str = include_str!("../assets/style.css");
 const SCRIPT: &str = include_str!("../assets/live.js");
@@ -41,6 +43,7 @@ const HAVE_MAX: usize = 32;
 /// What every connection shares.
 pub(crate) struct Server {
     answers: Arc<Answers>,
+    times: Times,
     chrome: Chrome,
     door: Door,
     /// The header in which a proxy tells who asks.
@@ -56,7 +59,7 @@ type Answer = Response<Sent>;
 
 impl Server {
     pub(crate) fn new(
-        answers: Arc<Answers>,
+        (answers, times): (Arc<Answers>, Times),
         chrome: Chrome,
         (door, identity): (Door, Option<HeaderName>),
         began: Instant,
@@ -64,7 +67,7 @@ impl Server {
         announce: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Server {
         let (boards, streams) = (Boards::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
-        Server { answers, chrome, door, identity, began, clock, announce, boards, streams }
+        Server { answers, times, chrome, door, identity, began, clock, announce, boards, streams }
     }
 }
 
@@ -124,6 +127,10 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
         answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
         return answer;
     }
+    let past = Query::read(query).get("at").is_some();
+    if past && matches!(path, "/metrics" | "/live" | "/act") {
+        return not_then(StatusCode::NOT_FOUND, "This is of the present only.");
+    }
     // What tells nothing of an instance, or nothing that not every user may know.
     match path {
         "/style.css" => return typed(StatusCode::OK, "text/css; charset=utf-8", STYLE.to_owned()),
@@ -149,7 +156,13 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
             }
             None => lost(path),
         },
-        "/find" => elsewhere(&found(Query::read(query).get("text").unwrap_or_default())),
+        "/find" => {
+            let query = Query::read(query);
+            let (to, at) = (found(query.get("text").unwrap_or_default()), query.get("at"));
+            elsewhere(&at.map_or(to.clone(), |at| {
+                format!("{to}{}at={}", if to.contains('?') { '&' } else { '?' }, encoded(at))
+            }))
+        }
         _ => match path.strip_suffix(".json") {
             Some(path) => json(server, path, query).await,
             None => shown(server, path, query).await,
@@ -221,18 +234,44 @@ fn lost(path: &str) -> Answer {
     html(StatusCode::NOT_FOUND, page::message("No such page", &format!("There is nothing at {path}.")))
 }
 
-async fn shown(server: &Arc<Server>, path: &str, query: &str) -> Answer {
-    let Some(page) = Page::read(path, query) else { return lost(path) };
-    let known = page.gather(&server.answers, (server.clock)()).await;
+/// A page with what is known for it, of the present or of a time of the past; or what is answered instead.
+async fn gathered(
+    server: &Arc<Server>,
+    path: &str,
+    query: &str,
+) -> Result<(Page, Known, Option<At>, StatusCode), Answer> {
+    let (at, query) = At::split(query);
+    let Some(page) = Page::read(path, &query) else { return Err(lost(path)) };
+    let at = at.transpose().map_err(|wrong| not_then(StatusCode::BAD_REQUEST, &wrong))?;
+    let known = match &at {
+        Some(at) => {
+            let known = server.times.gather(&page, at).await;
+            known.map_err(|why| not_then(StatusCode::NOT_FOUND, &why))?
+        }
+        None => page.gather(&server.answers, (server.clock)()).await,
+    };
     let status = if known.gone().is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    html(status, page::frame(&server.chrome, &page, &known, &page.show(&known)))
+    Ok((page, known, at, status))
+}
+
+fn not_then(status: StatusCode, why: &str) -> Answer {
+    html(status, page::message("Not as of then", why))
+}
+
+async fn shown(server: &Arc<Server>, path: &str, query: &str) -> Answer {
+    match gathered(server, path, query).await {
+        Ok((page, known, at, status)) => {
+            html(status, page::frame(&server.chrome, &page, &known, &page.show(&known), at.as_ref()))
+        }
+        Err(instead) => instead,
+    }
 }
 
 async fn json(server: &Arc<Server>, path: &str, query: &str) -> Answer {
-    let Some(page) = Page::read(path, query) else { return lost(path) };
-    let known = page.gather(&server.answers, (server.clock)()).await;
-    let status = if known.gone().is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
-    typed(status, "application/json", known.to_json().to_string())
+    match gathered(server, path, query).await {
+        Ok((_, known, _, status)) => typed(status, "application/json", known.to_json().to_string()),
+        Err(instead) => instead,
+    }
 }
 
 /// Where a job or a node of this name is.
@@ -250,7 +289,9 @@ fn live(server: &Arc<Server>, query: &str) -> Answer {
     let query = Query::read(query);
     let address = query.get("page").unwrap_or("/");
     let (path, of_page) = address.split_once('?').unwrap_or((address, ""));
-    let Some(page) = Page::read(path, of_page) else { return lost(path) };
+    // The past does not change.
+    let (None, of_page) = At::split(of_page) else { return lost(path) };
+    let Some(page) = Page::read(path, &of_page) else { return lost(path) };
     let full = || {
         let text = "Too many pages are watched: this one is not live.";
         html(StatusCode::SERVICE_UNAVAILABLE, page::message("Not live", text))

@@ -2,4 +2,5 @@
 
 mod made;
 mod pages;
+mod past;
 mod terminal;
