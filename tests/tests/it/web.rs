@@ -173,6 +173,74 @@ fn feat_63_pages_of_a_real_instance_say_what_commands_say() {
     assert!(web.get("/nowhere").status == 404 && web.get("/job/17").status == 200);
 }
 
+/// Pages as of a time of the past are those of then, whatever has happened since.
+#[test]
+fn feat_66_with_a_journal_pages_are_shown_as_of_then() {
+    let dir = folder();
+    let journal = dir.path().join("journal");
+    let journal = journal.to_str().expect("text");
+    let world = World::up(&["--nodes", "4", "--cores", "4", "--policy", "easy", "--journal", journal]);
+    world.cli(&["submit", "-x", "-N3", "-t", "1h", "--simulate", "1h"]).ok();
+    world.until("it runs", |w| w.jobs("running").len() == 1);
+    let waits = world.cli(&["submit", "-N4", "-t", "10m", "--simulate", "5m"]).ok().trim().to_owned();
+    world.until("it waits for nodes", |w| w.why(&waits).contains("reason_kind"));
+    let mut web = Web::start_with(&world, &["--journal", journal]);
+    web.enter();
+    let live = web.json("/queue.json")["answers"]["order"].clone();
+    let runs = web.json("/queue.json?show=running")["answers"]["running"]["jobs"][0].clone();
+    let then = web.json("/now.json")["now"].as_f64().expect("a time");
+    // Something happens after then: the journal tells of it, the page of then does not.
+    world.until("time has passed", |_| web.json("/now.json")["now"].as_f64() > Some(then + 1.0));
+    world.cli(&["cancel", &waits]).ok();
+    world.until("it is gone", |w| w.jobs("pending").is_empty());
+    world.cli(&["drain", "3", "bad", "dimm"]).ok();
+    world.until("it is noticed", |w| w.stats()["resources"]["free_nodes"] == 0);
+    let at = |page: &str| format!("{page}{}at={then}", if page.contains('?') { '&' } else { '?' });
+    let mut past = Value::Null;
+    world.until("it is written", |_| {
+        let page = web.get(&at("/queue.json"));
+        past = serde_json::from_str(&page.body).unwrap_or_default();
+        page.status == 200
+    });
+    assert_eq!(past["now"], then);
+    let order = &past["answers"]["order"];
+    for key in ["id", "reason", "reason_kind", "as", "nodes", "priority", "t_submit", "userid", "ahead"] {
+        assert_eq!(order["jobs"][0][key], live["jobs"][0][key], "{key}: {order}");
+    }
+    let ran = &web.json(&at("/queue.json?show=running"))["answers"]["running"]["jobs"][0];
+    for key in ["id", "userid", "nnodes", "ncores", "ranks", "nodelist"] {
+        assert_eq!(ran[key], runs[key], "{key}: {ran}");
+    }
+    assert!((ran["t_run"].as_f64().unwrap() - runs["t_run"].as_f64().unwrap()).abs() < 5.0, "{ran}");
+    let now = web.get(&at("/")).body;
+    for words in ["from the journal", "75%", "easy", "To the present"] {
+        assert!(now.contains(words), "{words}: {now}");
+    }
+    let id = live["jobs"][0]["id"].as_u64().expect("an id");
+    let job = web.get(&at(&format!("/job/{id}"))).body;
+    assert!(job.contains("Why it waits") && job.contains(&waits), "{job}");
+    let (machine, node) = (web.get(&at("/machine")).body, web.get(&at("/node/3")).body);
+    assert!(!machine.contains("bad dimm") && node.contains("4 of 4 free"), "{machine} {node}");
+    assert!(web.get("/machine").body.contains("bad dimm"));
+    for page in ["/timeline", "/reservations"] {
+        assert_eq!(web.get(&at(page)).status, 200, "{page}");
+    }
+    for (page, status, words) in [
+        ("/?at=noon", 400, "2026-11-23T12:00"),
+        ("/?at=12", 404, "tells of times between"),
+        ("/policies?at=12", 404, "not in a journal"),
+        ("/metrics?at=12", 404, "of the present only"),
+    ] {
+        let said = web.get(page);
+        assert!(said.status == status && said.body.contains(words), "{page}: {} {}", said.status, said.body);
+    }
+    let mut plain = Web::start(&world);
+    plain.enter();
+    let said = plain.get(&at("/"));
+    assert!(said.status == 404 && said.body.contains("--journal"), "{}", said.body);
+    world.cli(&["web", "--journal", "/nowhere"]).fails(1, &["--journal", "/nowhere"]);
+}
+
 #[test]
 fn feat_67_only_who_has_a_key_comes_in_and_nothing_is_changed() {
     let world = World::up(&["--nodes", "2"]);
