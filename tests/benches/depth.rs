@@ -17,7 +17,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use fluxgate_engine::{AfterWindow, Engine, Event, Members, Occurrence, OnRunning, Window, WindowKind};
+use fluxgate_engine::{Engine, Event, Occurrence, Window};
 use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_tests::drive::{WAITING_FROM, alloc, diverse, drive, empty, full, job};
@@ -130,25 +130,8 @@ fn turn(engine: &mut Engine, now: f64) {
 
 /// Maintenance of one of the 64 nodes from this time on, for so many seconds.
 fn maintenance(number: u32, start: f64, seconds: f64) -> Window {
-    Window {
-        name: format!("w{number}"),
-        kind: WindowKind::Maintenance,
-        occurrences: vec![Occurrence { start, end: start + seconds, begins: String::new() }],
-        margin: 0.0,
-        overrun: 0.0,
-        wanted: None,
-        ranks: Idset::from(number % 64),
-        degraded: false,
-        replace: false,
-        members: Members::default(),
-        flex: false,
-        overlap: false,
-        running: OnRunning::Ignore,
-        after: AfterWindow::Wait,
-        repeat: None,
-        note: String::new(),
-        created: (0, 0.0),
-    }
+    let times = Occurrence { start, end: start + seconds, begins: String::new() };
+    Window::maintenance(&format!("w{number}"), vec![times], Idset::from(number % 64))
 }
 
 #[allow(clippy::print_stdout)]

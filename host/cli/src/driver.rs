@@ -1,8 +1,8 @@
 //! The tokio driver of the scheduler service: its socket, signals, clock, worker threads and files.
 //!
 //! The service is a state machine on one task. The responder sees each message first, on a task of its own, and goes on
-//! while the service makes a pass; questions of feasibility, and work that the service starts, are done on threads beside both. Must never know what the
-//! service does with a message.
+//! while the service makes a pass; questions of feasibility, and work that the service starts, are done on threads beside
+//! both. Must never know what the service does with a message.
 
 use std::collections::BTreeSet;
 use std::fs;

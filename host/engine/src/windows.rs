@@ -163,6 +163,29 @@ pub struct Window {
 }
 
 impl Window {
+    /// Maintenance of these nodes at these times, and nothing else that could be asked for: no margin, running jobs are left alone.
+    pub fn maintenance(name: &str, occurrences: Vec<Occurrence>, ranks: Idset) -> Window {
+        Window {
+            name: name.to_owned(),
+            kind: WindowKind::Maintenance,
+            occurrences,
+            margin: 0.0,
+            overrun: 0.0,
+            wanted: None,
+            ranks,
+            degraded: false,
+            replace: false,
+            members: Members::default(),
+            flex: false,
+            overlap: false,
+            running: OnRunning::Ignore,
+            after: AfterWindow::Wait,
+            repeat: None,
+            note: String::new(),
+            created: (0, 0.0),
+        }
+    }
+
     /// What is in the calendar of the ledger.
     pub(crate) fn spans(&self) -> Vec<WindowSpan> {
         let span = |times: &Occurrence| WindowSpan {

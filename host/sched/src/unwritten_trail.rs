@@ -50,10 +50,9 @@ pub(crate) struct UnwrittenTrail {
     waiting: Vec<(PathBuf, Value)>,
     /// Entries that a work item writes.
     batch: Option<Batch>,
-    /// Entries added, and entries written, so far.
+    /// Entries added so far.
     added: u64,
-    written: u64,
-    /// Entries in the batch.
+    /// Entries that were in batches so far, with the one that is written now.
     batched: u64,
     /// Entries left out since the last one that was not.
     left_out: u64,
@@ -109,8 +108,7 @@ impl UnwrittenTrail {
     /// The work item is done: the answers that can be sent now, in the order in which they came.
     pub(crate) fn done(&mut self) -> Vec<Message> {
         self.batch = None;
-        self.written = self.batched;
-        let written = self.written;
+        let written = self.batched;
         self.requests.retain(|_, entry| *entry > written);
         let (ready, rest) = std::mem::take(&mut self.answers).into_iter().partition(|(at, _)| *at <= written);
         self.answers = rest;

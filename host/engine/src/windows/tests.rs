@@ -40,15 +40,7 @@ fn window(name: String, (start, bits, users, queues): (Option<u8>, u8, Vec<u32>,
         Occurrence { start, end: start + 5.0, begins: String::new() }
     };
     Window {
-        name,
         kind: if bit(0) && bit(1) { WindowKind::Maintenance } else { WindowKind::Dedicated },
-        occurrences: start.map(times).into_iter().collect(),
-        margin: 0.0,
-        overrun: 0.0,
-        wanted: None,
-        ranks: Idset::new(),
-        degraded: false,
-        replace: false,
         members: Members {
             users: users.into_iter().collect(),
             queues: queues.into_iter().map(|queue| format!("q{queue}")).collect(),
@@ -58,11 +50,8 @@ fn window(name: String, (start, bits, users, queues): (Option<u8>, u8, Vec<u32>,
         },
         flex: bit(3),
         overlap: bit(5),
-        running: OnRunning::Ignore,
         after: if bit(4) { AfterWindow::Wait } else { AfterWindow::Free },
-        repeat: None,
-        note: String::new(),
-        created: (0, 0.0),
+        ..Window::maintenance(&name, start.map(times).into_iter().collect(), Idset::new())
     }
 }
 

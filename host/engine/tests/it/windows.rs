@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Action, AfterWindow, Config, Engine, Event, Members, Occurrence, OnRunning, Pass, PolicyError, Refusal,
-    Wanted, Window, WindowKind, WindowRefused,
+    Action, Config, Engine, Event, Members, Occurrence, OnRunning, Pass, PolicyError, Refusal, Wanted,
+    Window, WindowKind, WindowRefused,
 };
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
@@ -21,25 +21,8 @@ pub fn ranks(text: &str) -> Idset {
 
 /// A window over `[start, end)` on these ranks.
 pub fn window(name: &str, (start, end): (f64, f64), on: Idset) -> Window {
-    Window {
-        name: name.to_owned(),
-        kind: WindowKind::Maintenance,
-        occurrences: vec![Occurrence { start, end, begins: format!("at {start}") }],
-        margin: 0.0,
-        overrun: 0.0,
-        wanted: None,
-        ranks: on,
-        degraded: false,
-        replace: false,
-        members: Members::default(),
-        flex: false,
-        overlap: false,
-        running: OnRunning::Ignore,
-        after: AfterWindow::Wait,
-        repeat: None,
-        note: String::new(),
-        created: (0, 0.0),
-    }
+    let times = Occurrence { start, end, begins: format!("at {start}") };
+    Window::maintenance(name, vec![times], on)
 }
 
 /// The same for members: users, queues, and whether it attracts them.

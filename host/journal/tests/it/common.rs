@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Abilities, Action, AfterWindow, Config, Engine, Event, JobColumns, JobEvent, Members, Occurrence,
-    OnRunning, Pass, Policy, PolicyCost, PolicyError, Refusal, SavedState, Wanted, Window, WindowKind,
+    Abilities, Action, Config, Engine, Event, JobColumns, JobEvent, Members, Occurrence, OnRunning, Pass,
+    Policy, PolicyCost, PolicyError, Refusal, SavedState, Wanted, Window, WindowKind,
 };
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
@@ -24,24 +24,17 @@ fn window(name: &str, start: f64, dice: u64) -> Window {
     let kind = if dice & 256 == 0 { WindowKind::Maintenance } else { WindowKind::Dedicated };
     let queues = ["debug".to_owned()].into_iter().filter(|_| kind == WindowKind::Dedicated).collect();
     let end = start + 5.0 + (dice / 512 % 32) as f64;
+    let ranks = Idset::from_iter([(dice / 2048 % 8) as u32, (dice / 16384 % 8) as u32]);
+    let times = Occurrence { start, end, begins: format!("at {start}") };
     Window {
-        name: name.to_owned(),
         kind,
-        occurrences: vec![Occurrence { start, end, begins: format!("at {start}") }],
         margin: 1.0,
-        overrun: 0.0,
         wanted: (dice & 1024 == 0).then_some(Wanted { nodes: 2, constraint: Constraint::All }),
-        ranks: Idset::from_iter([(dice / 2048 % 8) as u32, (dice / 16384 % 8) as u32]),
-        degraded: false,
         replace: true,
         members: Members { queues, ..Members::default() },
-        flex: false,
         overlap: dice & 2048 == 0,
         running: if dice & 4096 == 0 { OnRunning::End } else { OnRunning::Ignore },
-        after: AfterWindow::Wait,
-        repeat: None,
-        note: String::new(),
-        created: (0, 0.0),
+        ..Window::maintenance(name, vec![times], ranks)
     }
 }
 

@@ -82,32 +82,14 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
-    use fluxgate_engine::{AfterWindow, Members, Occurrence, OnRunning, WindowKind};
+    use fluxgate_engine::Occurrence;
     use fluxgate_formats::Idset;
 
     use super::*;
 
     fn window(name: &str, starts: &[f64]) -> Window {
         let at = |start: &f64| Occurrence { start: *start, end: start + 50.0, begins: String::new() };
-        Window {
-            name: name.to_owned(),
-            kind: WindowKind::Maintenance,
-            occurrences: starts.iter().map(at).collect(),
-            margin: 0.0,
-            overrun: 0.0,
-            wanted: None,
-            ranks: Idset::new(),
-            degraded: false,
-            replace: false,
-            members: Members::default(),
-            flex: false,
-            overlap: false,
-            running: OnRunning::Ignore,
-            after: AfterWindow::Wait,
-            repeat: None,
-            note: String::new(),
-            created: (0, 0.0),
-        }
+        Window::maintenance(name, starts.iter().map(at).collect(), Idset::new())
     }
 
     #[test]
