@@ -10,6 +10,8 @@ use fluxgate_wire::message::Message;
 pub const GUEST_MESSAGES_MAX: usize = 256;
 /// Most bytes of their payloads.
 pub const GUEST_BYTES_MAX: usize = 4 << 20;
+/// Most bytes of the payloads of all guests together that wait in a backlog.
+pub const GUESTS_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -22,6 +24,8 @@ struct Waiting {
 pub(crate) struct GuestBacklog {
     /// Users of whom messages wait, and those.
     users: BTreeMap<u32, Waiting>,
+    /// Bytes of the payloads of all of them.
+    bytes: usize,
     /// The user whose message was taken last.
     last: u32,
 }
@@ -34,17 +38,18 @@ impl GuestBacklog {
     /// Add a message.
     ///
     /// # Errors
-    /// The message: too much of its sender waits.
+    /// The message: too much of its sender waits, or of all guests together.
     pub(crate) fn add(&mut self, message: Message) -> Result<(), Message> {
+        let all = self.bytes + size(&message);
         let waiting = self.users.entry(message.userid).or_default();
         let bytes = waiting.bytes + size(&message);
-        if waiting.messages.len() >= GUEST_MESSAGES_MAX || bytes > GUEST_BYTES_MAX {
+        if waiting.messages.len() >= GUEST_MESSAGES_MAX || bytes > GUEST_BYTES_MAX || all > GUESTS_BYTES_MAX {
             if waiting.messages.is_empty() {
                 self.users.remove(&message.userid);
             }
             return Err(message);
         }
-        waiting.bytes = bytes;
+        (waiting.bytes, self.bytes) = (bytes, all);
         waiting.messages.push_back(message);
         Ok(())
     }
@@ -58,6 +63,7 @@ impl GuestBacklog {
         let waiting = self.users.get_mut(&user)?;
         let message = waiting.messages.pop_front()?;
         waiting.bytes -= size(&message);
+        self.bytes -= size(&message);
         if waiting.messages.is_empty() {
             self.users.remove(&user);
         }
@@ -97,6 +103,22 @@ mod tests {
         assert_eq!(tags.by_ref().take(5).collect::<Vec<u32>>(), [0, 1000, 2000, 1, 2]);
         assert_eq!(tags.count(), GUEST_MESSAGES_MAX - 3);
         assert!(backlog.is_empty());
+    }
+
+    #[test]
+    fn bytes_of_all_guests_together_are_bounded() {
+        let mut backlog = GuestBacklog::default();
+        let full = (GUESTS_BYTES_MAX / GUEST_BYTES_MAX) as u32;
+        let large = |user: u32| {
+            let large = message(user, user).with_text(&" ".repeat(GUEST_BYTES_MAX - 1));
+            Message { userid: user, ..large }
+        };
+        (0..full).for_each(|user| backlog.add(large(user)).unwrap());
+        assert!(backlog.add(message(full, 1)).is_err());
+        assert_eq!(backlog.take(|_| true).unwrap().userid, 1, "the turn of the first comes last");
+        backlog.add(message(full, 1)).unwrap();
+        while backlog.take(|_| true).is_some() {}
+        assert_eq!(backlog.bytes, 0);
     }
 
     #[test]
