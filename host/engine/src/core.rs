@@ -307,9 +307,9 @@ impl Core {
         let Some(job) = self.job(slot) else { return };
         let whole = job.placement().unwrap_or(self.placement_of(job.queue)).whole_nodes();
         let (before, places) = (job.request.clone(), job.places);
-        let access = self.access_of(slot);
+        let rights = self.rights_of(slot);
         let request = self.resources.with_whole_nodes(&before, whole);
-        let request = self.resources.with_access(&request, access);
+        let request = self.resources.with_rights(&request, rights);
         if request.shape() == before.shape() {
             return;
         }

@@ -264,6 +264,9 @@ impl Engine {
         if self.core.windows.wake.is_some_and(|wake| wake <= now) {
             self.turn_windows(now, &mut out);
         }
+        if self.core.windows.release() {
+            self.core.release_idle_windows(now);
+        }
         self.core.interrupt.begin();
         self.policies.forward_all(&mut self.core, now, &mut out);
         self.policies.feed_all(&mut self.core, now, &mut out);

@@ -117,7 +117,7 @@ pub struct Pass {
     /// Jobs that were not offered because they would delay a reservation; they are annotated.
     passed_over: Vec<Slot>,
     /// The last answer of `fits`, which saves `start` a search.
-    fit: Option<(Slot, Selection)>,
+    fit: Option<(Slot, Selection, f64)>,
     notes: BTreeMap<Slot, BTreeMap<String, Value>>,
     note_bytes: BTreeMap<Slot, u64>,
     note_bytes_total: u64,
@@ -259,15 +259,15 @@ impl Pass {
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
     pub fn fits(&mut self, candidate: u32) -> Result<bool, PolicyError> {
         self.undecided(candidate)?;
-        if self.fit.as_ref().is_some_and(|(slot, _)| *slot == candidate) {
+        if self.fit.as_ref().is_some_and(|(slot, ..)| *slot == candidate) {
             self.traced(candidate, |job| Step::Fits(job, true));
             return Ok(true);
         }
         self.drop_standing();
         let placement = self.placement(candidate, None);
         let fits = match self.search(candidate, placement) {
-            Ok(selection) => {
-                self.fit = Some((candidate, selection));
+            Ok((selection, end)) => {
+                self.fit = Some((candidate, selection, end));
                 true
             }
             Err(_) => false,
@@ -332,13 +332,15 @@ impl Pass {
         }
         let wanted = self.placement(candidate, placement);
         let found = match self.fit.take() {
-            Some((slot, selection)) if slot == candidate && wanted == self.placement(candidate, None) => {
-                Ok(selection)
+            Some((slot, selection, end))
+                if slot == candidate && wanted == self.placement(candidate, None) =>
+            {
+                Ok((selection, end))
             }
             _ => self.search(candidate, wanted),
         };
-        let selection = match found {
-            Ok(selection) => selection,
+        let (selection, end) = match found {
+            Ok(found) => found,
             Err(refusal) => {
                 self.core.stats.refusals += 1;
                 self.blocked = true;
@@ -346,14 +348,13 @@ impl Pass {
             }
         };
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
-        let (id, duration) = (job.id, job.duration);
+        let id = job.id;
         let guessed = self.core.queues[self.queue as usize].estimated.is_some_and(|(of, _)| of == id);
         let how = match (self.blocked, job.t_estimate()) {
             (true, _) => BACKFILL,
             (false, Some(_)) if !guessed => "reserved",
             (false, _) => "immediate",
         };
-        let end = self.core.expected_end(self.now, duration);
         if self.core.resources.allocate_owned(id, selection, self.now, end).is_err() {
             // The ledger checks the match again, and its refusal counts.
             self.core.stats.refusals += 1;
@@ -494,13 +495,13 @@ impl Pass {
         self.core.set_reason(slot, reason);
     }
 
-    /// Searches resources. A failure is stored for all jobs to which it applies.
-    fn search(&mut self, slot: Slot, placement: Placement) -> Result<Selection, Refusal> {
+    /// Searches resources; returns them with the expected end. A failure is stored for all jobs to which it applies.
+    fn search(&mut self, slot: Slot, placement: Placement) -> Result<(Selection, f64), Refusal> {
         self.within_bounds(slot)?;
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
         let (request, duration, class) = (job.request.clone(), job.duration, job.class);
         let parked = self.core.queues[self.queue as usize].class(class).is_some_and(|c| c.parked);
-        let end = self.core.expected_end(self.now, duration);
+        let mut end = self.core.expected_end(self.now, duration);
         if self.misses.get(&request.shape()).is_some_and(|miss| miss.delays(end)) {
             return Err(Refusal::DelaysReservation);
         }
@@ -508,10 +509,20 @@ impl Pass {
             Err(NoFit::Busy)
         } else {
             self.core.stats.matches += 1;
-            self.core.resources.match_now(&request, self.now, end, placement)
+            let Core { resources, .. } = &mut *self.core;
+            let mut found = resources.match_now(&request, self.now, end, placement);
+            // A job that may be ended can run until a window begins that is to be filled.
+            while let Err(NoFit::Window(window, latest)) = found
+                && let Some(sooner) = resources.fills_until(&request, window, self.now, latest)
+                && sooner < end
+            {
+                end = sooner;
+                found = resources.match_now(&request, self.now, end, placement);
+            }
+            found
         };
         match found {
-            Ok(selection) => Ok(selection),
+            Ok(selection) => Ok((selection, end)),
             Err(NoFit::WouldDelay(reserved, latest)) => {
                 self.note_delay(&request, latest);
                 self.set_reason(slot, Reason::Delays(reserved));

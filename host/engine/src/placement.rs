@@ -33,6 +33,8 @@ pub(crate) struct Wish {
     pub(crate) reservation: Option<Arc<str>>,
     /// Its bank.
     pub(crate) bank: Option<Arc<str>>,
+    /// Whole seconds after which it may be ended.
+    pub(crate) preemptible_after: Option<u32>,
 }
 
 impl Wish {
@@ -41,17 +43,29 @@ impl Wish {
         // It is the attribute of another program: what is no name there is no bank, and no fault.
         let bank = jobspec.system_attr("bank").and_then(Value::as_str);
         let bank = bank.filter(|bank| !bank.is_empty() && bank.len() <= BANK_MAX);
-        Ok(Wish { reservation: wanted_reservation(jobspec)?, bank: bank.map(Into::into) })
+        let after = jobspec.preemptible_after().filter(|after| *after >= 0.0);
+        Ok(Wish {
+            reservation: wanted_reservation(jobspec)?,
+            bank: bank.map(Into::into),
+            // The cast saturates.
+            preemptible_after: after.map(|after| after.ceil() as u32),
+        })
     }
 
     /// It says nothing.
     pub(crate) fn is_empty(&self) -> bool {
-        self.reservation.is_none() && self.bank.is_none()
+        self.reservation.is_none() && self.bank.is_none() && self.preemptible_after.is_none()
     }
 
     /// A job with it, of this user and queue.
     pub(crate) fn applicant<'a>(&'a self, user: u32, queue: &'a str) -> Applicant<'a> {
-        Applicant { named: self.reservation.as_deref(), user, queue, bank: self.bank.as_deref() }
+        Applicant {
+            named: self.reservation.as_deref(),
+            user,
+            queue,
+            bank: self.bank.as_deref(),
+            preemptible_after: self.preemptible_after,
+        }
     }
 }
 

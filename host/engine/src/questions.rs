@@ -296,13 +296,13 @@ impl Questions {
         let placement = own.unwrap_or(self.queues[queue as usize].placement);
         let request = self.resources.with_whole_nodes(&request, placement.whole_nodes());
         let applicant = wish.applicant(userid, name);
-        let access = self.windows.access(applicant);
-        if access == Some(Access::Only(NOWHERE))
+        let rights = self.windows.rights(applicant);
+        if rights.access == Some(Access::Only(NOWHERE))
             && let Some((_, why)) = self.windows.refusal(applicant)
         {
             return Err(Impossible(why.to_string()));
         }
-        let request = self.resources.with_access(&request, access);
+        let request = self.resources.with_rights(&request, rights);
         let asked = jobspec.duration();
         let duration = if asked > 0.0 { asked } else { f64::INFINITY };
         Ok(Waiting {

@@ -9,9 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use fluxgate_formats::Idset;
 use fluxgate_formats::constraint::Constraint;
-use fluxgate_graph::{Access, Sharing, WindowId, WindowSpan};
+use fluxgate_formats::{Idset, fsd};
+use fluxgate_graph::{Access, Rights, Sharing, WindowId, WindowSpan, WindowTerms};
 use serde::{Deserialize, Serialize};
 
 /// Most characters of the name of a window.
@@ -150,6 +150,15 @@ pub struct Window {
     /// It may overlap other windows of members; members of both use the nodes that both have.
     #[serde(default)]
     pub overlap: bool,
+    /// Seconds after which it ends early if no member runs or waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release_when_idle: Option<f64>,
+    /// It floats: from its start to its end, jobs of its nodes have limits of so many seconds at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub float: Option<f64>,
+    /// Jobs that may be ended (`attributes.system.preemptible-after`) run until it begins, whatever their limits are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fill: bool,
     /// What happens to jobs in the way.
     pub running: OnRunning,
     /// What happens to members that wait at its end.
@@ -178,6 +187,9 @@ impl Window {
             members: Members::default(),
             flex: false,
             overlap: false,
+            release_when_idle: None,
+            float: None,
+            fill: false,
             running: OnRunning::Ignore,
             after: AfterWindow::Wait,
             repeat: None,
@@ -187,6 +199,11 @@ impl Window {
     }
 
     /// What is in the calendar of the ledger.
+    pub(crate) fn terms(&self) -> WindowTerms {
+        WindowTerms { float: self.float, fills: self.fill, ..WindowTerms::new(self.spans(), self.sharing()) }
+    }
+
+    /// Its times in the calendar of the ledger.
     pub(crate) fn spans(&self) -> Vec<WindowSpan> {
         let span = |times: &Occurrence| WindowSpan {
             from: times.start - self.margin,
@@ -260,6 +277,8 @@ pub fn check_window_name(name: &str) -> Result<(), String> {
 pub(crate) struct Held {
     pub(crate) id: WindowId,
     pub(crate) window: Arc<Window>,
+    /// Since when no member runs or waits, if it ends early for that.
+    pub(crate) idle_since: Option<f64>,
 }
 
 /// All windows by name, also those that are over and were not removed.
@@ -274,6 +293,12 @@ pub struct Windows {
     pub(crate) wake: Option<f64>,
     /// Advances on every change.
     pub(crate) version: u64,
+    /// Those that ended early since they were asked for, with the seconds for which they were idle.
+    pub(crate) released: Vec<(String, f64)>,
+    /// The number of those that are to be filled.
+    filling: u32,
+    /// The number of those that end early if they are idle.
+    releasing: u32,
 }
 
 /// A job as windows see it.
@@ -284,6 +309,8 @@ pub(crate) struct Applicant<'a> {
     pub(crate) user: u32,
     pub(crate) queue: &'a str,
     pub(crate) bank: Option<&'a str>,
+    /// Seconds after which it may be ended.
+    pub(crate) preemptible_after: Option<u32>,
 }
 
 impl Windows {
@@ -325,7 +352,10 @@ impl Windows {
                 self.magnetic.insert(window.name.clone());
             }
         }
-        self.by_name.insert(window.name.clone(), Held { id, window: Arc::new(window) });
+        self.filling += u32::from(window.fill);
+        self.releasing += u32::from(window.release_when_idle.is_some());
+        let idle_since = before.as_ref().and_then(|held| held.idle_since);
+        self.by_name.insert(window.name.clone(), Held { id, window: Arc::new(window), idle_since });
         before
     }
 
@@ -342,6 +372,8 @@ impl Windows {
             }
         }
         self.magnetic.remove(name);
+        self.filling -= u32::from(held.window.fill);
+        self.releasing -= u32::from(held.window.release_when_idle.is_some());
         Some(held)
     }
 
@@ -356,12 +388,46 @@ impl Windows {
             let ends = held.window.running == OnRunning::End;
             let margin = held.window.margin;
             let all = held.window.occurrences.iter();
-            all.flat_map(move |times| {
+            let edges = all.flat_map(move |times| {
                 let from = if ends { times.start - margin } else { times.start };
                 [from, times.start, times.end]
-            })
+            });
+            let idle = held.idle_since.zip(held.window.release_when_idle);
+            edges.chain(idle.map(|(since, after)| since + after))
         });
         turns.filter(|turn| *turn > now).min_by(f64::total_cmp)
+    }
+
+    /// True if jobs that may be ended can start before a window that is to be filled.
+    pub(crate) fn are_filled(&self) -> bool {
+        self.filling > 0
+    }
+
+    /// In words, the window until which a job runs that may be ended, by the end of that job.
+    pub(crate) fn filled_until(&self, end: f64) -> Option<String> {
+        let filled = self.by_name.values().map(|held| &held.window).filter(|window| window.fill);
+        let of = |window: &Arc<Window>| {
+            let begins = window.occurrences.iter().find(|times| times.start - window.margin == end)?;
+            Some(format!("reserved from {} for {}", begins.begins, window.title()))
+        };
+        filled.into_iter().find_map(of)
+    }
+
+    /// True if a window ends early when it is idle.
+    pub(crate) fn release(&self) -> bool {
+        self.releasing > 0
+    }
+
+    /// Sets since when a window is idle.
+    pub(crate) fn idle(&mut self, name: &str, since: Option<f64>) {
+        if let Some(held) = self.by_name.get_mut(name) {
+            held.idle_since = since;
+        }
+    }
+
+    /// What windows are to a job.
+    pub(crate) fn rights(&self, job: Applicant<'_>) -> Rights {
+        Rights { access: self.access(job), fills: job.preemptible_after.filter(|_| self.are_filled()) }
     }
 
     /// How a job may use windows: the one that it names, else the first that is for jobs of its queue, else the first that
@@ -439,6 +505,11 @@ impl Windows {
                 true => format!("its limit ends later than reservation {name}"),
                 false => format!("reservation {name} begins {}", first.begins),
             };
+            return Some((name, text.into()));
+        }
+        if let Some(float) = window.float {
+            let text =
+                format!("its nodes take jobs of {} at most, for {}", fsd::format(float), window.title());
             return Some((name, text.into()));
         }
         let met = window.occurrences.iter().find(|times| times.start - window.margin == latest);

@@ -48,7 +48,9 @@ pub use layout::graph::{Edge, Graph};
 pub use layout::site::RecordFormat;
 pub use layout::vertex::{Ids, Vertex, VertexId};
 pub use live::alternatives::ALTERNATIVES_MAX;
-pub use live::calendar::{Access, OCCURRENCES_MAX, Sharing, WINDOWS_MAX, WindowError, WindowId, WindowSpan};
+pub use live::calendar::{
+    Access, OCCURRENCES_MAX, Rights, Sharing, WINDOWS_MAX, WindowError, WindowId, WindowSpan, WindowTerms,
+};
 pub use live::error::{NoFit, Unsatisfiable};
 pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowSpan};
 pub use live::hints::PlaceHint;

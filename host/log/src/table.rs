@@ -213,6 +213,8 @@ table! {
     GroupsChanged = 1414 INFO,
     /// A reservation has begun, and jobs that began before it still hold some of its nodes; the others are used.
     NodesLate = 1415 WARN,
+    /// A reservation with `release_when_idle` ended early; its nodes take other jobs.
+    ReservationReleased = 1416 INFO,
 
     // Vertices of a site's graph.
     /// Status and properties of vertices are as the scheduler before this one had them.

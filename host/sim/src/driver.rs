@@ -359,7 +359,13 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                     let whole = self.now + job.run_time();
                     let outages = &self.surroundings.outages;
                     let cut = (!outages.is_empty()).then(|| outages.cut(&r.ranks(), self.now, whole));
-                    let end = cut.flatten().unwrap_or(whole);
+                    let mut end = cut.flatten().unwrap_or(whole);
+                    if self.surroundings.reservations.are_filled() {
+                        // It is ended when a reservation begins, if it may be.
+                        let until = self.engine.resources().allocation(id).map(|held| held.end);
+                        let until = until.filter(|until| *until < self.now + job.limit);
+                        end = end.min(until.unwrap_or(f64::INFINITY));
+                    }
                     let kept = if end < whole { self.fails(&job, end - self.now) } else { None };
                     let end_of = self.end_of(&job, self.now, end);
                     self.ends.push(Reverse(end_of));

@@ -102,7 +102,7 @@ pub trait Observer {
         false
     }
 
-    /// These reservations stand from the beginning; queues without a name have none here.
+    /// These reservations stand from the beginning, or from now on since one ended early; queues without a name have none here.
     fn reserved(&mut self, _windows: &[Window], _queues: &BTreeMap<u32, String>) {}
 
     /// True if it reads [`Observer::passed`]. Without such an observer no trace is made.

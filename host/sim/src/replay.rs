@@ -114,7 +114,8 @@ pub fn run_keeping(
         Some(_) => Judge::of_pool(machine.total_cores()),
         None => Judge::new(&machine.cores, surroundings.outages.changes()),
     };
-    judge = judge.with_submissions(surroundings.on_failure, &surroundings.following);
+    judge =
+        judge.with_submissions(surroundings.on_failure, &surroundings.following).with_preemptible(jobspecs);
     if !machine.memory.is_empty() {
         judge = judge.with_memory(&machine.memory, jobspecs);
     }

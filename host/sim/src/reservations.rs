@@ -7,7 +7,8 @@
 //! - `duration`: seconds, or a duration (RFC 23);
 //! - `ranks`: an idset (RFC 22), or `nodes`: a number of them, chosen when the workload begins;
 //! - optional `every`: a duration after which it comes again, and `times`: how often it is there in all;
-//! - optional `users`, `queues`, `magnetic`, `overlap`, `margin` and `overrun`, as the reservations of a scheduler.
+//! - optional `users`, `queues`, `magnetic`, `overlap`, `margin`, `overrun`, `release_when_idle`, `float` and `fill`, as the
+//!   reservations of a scheduler.
 //!
 //! All reservations are made when the workload begins. This module knows neither jobs nor policies.
 
@@ -92,6 +93,10 @@ struct Row {
     overlap: bool,
     margin: Option<Seconds>,
     overrun: Option<Seconds>,
+    release_when_idle: Option<Seconds>,
+    float: Option<Seconds>,
+    #[serde(default)]
+    fill: bool,
 }
 
 fn once() -> u32 {
@@ -145,6 +150,11 @@ impl Reservations {
     /// Are there none?
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Is one of them filled by jobs that may be ended?
+    pub(crate) fn are_filled(&self) -> bool {
+        self.rows.iter().any(|row| row.fill)
     }
 
     /// The reservations of a workload that begins at this time on the machine of this engine, with their nodes; they are
@@ -214,6 +224,9 @@ impl Row {
             },
             flex: false,
             overlap: self.overlap,
+            release_when_idle: self.release_when_idle.as_ref().map(Seconds::value).transpose()?,
+            float: self.float.as_ref().map(Seconds::value).transpose()?,
+            fill: self.fill,
             running: OnRunning::Ignore,
             after: AfterWindow::Wait,
             repeat: None,

@@ -289,7 +289,7 @@ pub fn sweep_with(
     let known: Vec<(&Row, &Job)> = rows.iter().filter_map(|r| Some((r, *by_id.get(&r.job)?))).collect();
     for &(row, job) in &known {
         let told = Times { job: row.job, submit: row.submit, start: row.start, end: row.end };
-        times(&told, job, row.ranks.ranges(), &history, &mut report);
+        times(&told, job, (row.ranks.ranges(), None), &history, &mut report);
     }
     capacity(machine, &known, &mut report);
     places(machine, &known, &mut report);
@@ -334,11 +334,11 @@ struct Times {
     end: f64,
 }
 
-/// Checks the times of a job; returns the seconds that it would run without failures.
+/// Checks the times of a job, which may be ended at a time; returns the seconds that it would run without that and without failures.
 fn times(
     told: &Times,
     job: &Job,
-    ranks: impl Iterator<Item = RangeInclusive<u32>>,
+    (ranks, ended): (impl Iterator<Item = RangeInclusive<u32>>, Option<f64>),
     history: &History,
     report: &mut Report,
 ) -> f64 {
@@ -349,7 +349,7 @@ fn times(
         report.add(Violation::Early(job.id));
     }
     let run = if job.run > job.limit && !job.runs_on { job.limit } else { job.run };
-    let mut expected = told.start + run;
+    let mut expected = (told.start + run).min(ended.unwrap_or(f64::INFINITY));
     if !history.is_empty() {
         for (rank, changes) in ranks.flat_map(|ranks| history.range(ranks)) {
             let mut down = false;

@@ -72,7 +72,8 @@ fn word(value: impl ValueEnum) -> String {
     after_help = "Times: now, +2h, 17:00, \"tomorrow 17:00\", 2026-12-01, \"2026-12-01 08:00\", @EPOCH.\n\n\
     For instance:\n  \
     create dst1201 --maintenance --start \"2026-12-01 08:00\" --duration 12h --hosts all\n  \
-    create dat42 --start \"tomorrow 17:00\" --duration 15h --nodes 512 --users alice,bob --running shorten"
+    create dat42 --start \"tomorrow 17:00\" --duration 15h --nodes 512 --users alice,bob --running shorten\n  \
+    create drain7 --maintenance --float 1h --start now --duration 30d --hosts node7"
 )]
 pub(crate) struct Create {
     #[command(flatten)]
@@ -124,6 +125,15 @@ pub(crate) struct Create {
     /// It may have nodes of other reservations of members; members of both use these.
     #[arg(long, conflicts_with = "maintenance")]
     overlap: bool,
+    /// It ends early when no member has run or waited for so long.
+    #[arg(long, value_name = "FSD", conflicts_with = "maintenance")]
+    release_when_idle: Option<String>,
+    /// It floats: from its start to its end its nodes take jobs with limits of so long at most.
+    #[arg(long, value_name = "FSD", requires = "maintenance")]
+    float: Option<String>,
+    /// Jobs that may be ended (preemptible-after in their jobspec) run until it begins, whatever their limits are.
+    #[arg(long, conflicts_with = "float")]
+    fill: bool,
     /// Running jobs that are expected to end after its start [default: refuse; for maintenance ignore].
     #[arg(long, value_enum)]
     running: Option<Running>,
@@ -194,6 +204,15 @@ pub(crate) struct Alter {
     /// Queues that join or leave.
     #[arg(long, value_name = "+QUEUE,-QUEUE", value_delimiter = ',', allow_hyphen_values = true)]
     queues: Vec<String>,
+    /// It ends early when no member has run or waited for so long; 0 takes that back.
+    #[arg(long, value_name = "FSD")]
+    release_when_idle: Option<String>,
+    /// It floats, with this longest limit.
+    #[arg(long, value_name = "FSD")]
+    float: Option<String>,
+    /// Whether jobs that may be ended run until it begins.
+    #[arg(long, value_name = "BOOL")]
+    fill: Option<bool>,
     /// Running jobs that are expected to end after its start.
     #[arg(long, value_enum)]
     running: Option<Running>,
@@ -319,6 +338,9 @@ impl Create {
             "magnetic": self.magnetic,
             "flex": self.flex,
             "overlap": self.overlap,
+            "release_when_idle": optional("release-when-idle", self.release_when_idle.as_ref())?,
+            "float": optional("float", self.float.as_ref())?,
+            "fill": self.fill,
             "running": self.running.map(word),
             "after": self.after.map(word),
             "margin": optional("margin", self.margin.as_ref())?,
@@ -357,6 +379,9 @@ impl Alter {
             "banks_remove": banks_remove,
             "queues_add": queues_add,
             "queues_remove": queues_remove,
+            "release_when_idle": optional("release-when-idle", self.release_when_idle.as_ref())?,
+            "float": optional("float", self.float.as_ref())?,
+            "fill": self.fill,
             "running": self.running.map(word),
             "after": self.after.map(word),
             "margin": optional("margin", self.margin.as_ref())?,

@@ -40,6 +40,9 @@ pub struct Checkpoint {
     /// The windows, each with its number in the ledger.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<(u32, Window)>,
+    /// Since when windows are idle that end early for that, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    windows_idle: Vec<(u32, f64)>,
     /// The next time at which one begins or ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     windows_wake: Option<f64>,
@@ -223,6 +226,11 @@ impl Core {
             vertices: resources.vertex_marks(),
             removed: resources.removed(),
             windows: self.windows.iter().map(|held| (held.id.0, (*held.window).clone())).collect(),
+            windows_idle: self
+                .windows
+                .iter()
+                .filter_map(|held| Some((held.id.0, held.idle_since?)))
+                .collect(),
             windows_wake: self.windows.wake,
             repeats: self.repeats,
             config: self.config.clone(),
@@ -290,6 +298,8 @@ impl Core {
         for (id, window) in &from.windows {
             core.restore_window(WindowId(*id), window)
                 .map_err(|_| ResumeError::Numbers("a window is not possible"))?;
+            let idle = from.windows_idle.iter().find(|(of, _)| of == id);
+            core.windows.idle(&window.name, idle.map(|(_, since)| *since));
         }
         core.windows.wake = from.windows_wake;
         core.repeats = from.repeats;
@@ -357,8 +367,8 @@ impl Core {
         let wish = Wish::of(&spec)?;
         let attributes = self.attributes_of(&spec);
         let name = &self.queues[job.queue as usize].name;
-        let access = self.windows.access(wish.applicant(job.userid, name));
-        let request = self.resources.with_access(&request, access);
+        let rights = self.windows.rights(wish.applicant(job.userid, name));
+        let request = self.resources.with_rights(&request, rights);
         let queue = &mut self.queues[job.queue as usize];
         let key = ClassKey::of(&request, duration);
         // A checkpoint of an earlier version has one class for each duration and each number of cores.

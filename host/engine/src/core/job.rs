@@ -153,7 +153,10 @@ impl Job {
     pub(crate) fn applicant<'a>(&'a self, queue: &'a str) -> Applicant<'a> {
         match &self.named {
             Some(named) => named.wish.applicant(self.userid, queue),
-            None => Applicant { named: None, user: self.userid, queue, bank: None },
+            None => {
+                let (named, bank, preemptible_after) = (None, None, None);
+                Applicant { named, user: self.userid, queue, bank, preemptible_after }
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::{Idset, JobId};
-use fluxgate_graph::{Access, WindowError, WindowId};
+use fluxgate_graph::{Access, Rights, WINDOWS_MAX, WindowError, WindowId};
 
 use super::Core;
 use super::queue::Queue;
@@ -22,9 +22,9 @@ impl Core {
         Some(job.applicant(queue))
     }
 
-    /// How a waiting job may use windows.
-    pub(super) fn access_of(&self, slot: Slot) -> Option<Access> {
-        self.windows.access(self.applicant(slot)?)
+    /// What windows are to a waiting job.
+    pub(super) fn rights_of(&self, slot: Slot) -> Rights {
+        self.applicant(slot).map_or_else(Rights::default, |job| self.windows.rights(job))
     }
 
     /// Keeps a window, in the place of one of the same name.
@@ -32,17 +32,17 @@ impl Core {
         window.occurrences.retain(|times| times.end > now);
         let from = window.occurrences.first().map(|times| times.start - window.margin);
         let due = window.running == OnRunning::End && from.is_some_and(|from| from <= now);
-        let (spans, ranks, sharing) = (window.spans(), window.ranks.clone(), window.sharing());
+        let (terms, ranks) = (window.terms(), window.ranks.clone());
         let known = self.windows.get(&window.name).map(|held| held.id);
-        if known.is_none() && self.windows.len() >= fluxgate_graph::WINDOWS_MAX {
+        if known.is_none() && self.windows.len() >= WINDOWS_MAX {
             return Err(WindowError::TooMany);
         }
         // The number is the same whether the calendar takes it or not.
         let id = self.windows.number_of(&window.name);
-        if spans.is_empty() {
+        if terms.spans.is_empty() {
             self.resources.remove_window(id);
         } else {
-            self.resources.put_window(id, &ranks, spans, sharing)?;
+            self.resources.put_window(id, &ranks, terms)?;
         }
         let name = window.name.clone();
         let before = self.windows.put(window, id);
@@ -57,7 +57,7 @@ impl Core {
     /// Keeps a window of a checkpoint under its number.
     pub(super) fn restore_window(&mut self, id: WindowId, window: &Window) -> Result<(), WindowError> {
         if !window.occurrences.is_empty() {
-            self.resources.put_window(id, &window.ranks, window.spans(), window.sharing())?;
+            self.resources.put_window(id, &window.ranks, window.terms())?;
         }
         self.windows.put(window.clone(), id);
         Ok(())
@@ -89,8 +89,14 @@ impl Core {
         self.all_dirty();
     }
 
-    /// The waiting jobs whose access depends on a window.
+    /// The waiting jobs to which a window is more than an obstacle.
     fn concerned(&self, window: &Window) -> Vec<(JobId, Slot)> {
+        if window.fill {
+            let slots = self.queues.iter().flat_map(|queue| queue.native.values().copied());
+            let may_end = |job: Applicant<'_>| job.preemptible_after.is_some() || window.concerns(job);
+            let concerned = slots.filter(|slot| self.applicant(*slot).is_some_and(may_end));
+            return concerned.filter_map(|slot| Some((self.job(slot)?.id, slot))).collect();
+        }
         if window.kind == WindowKind::Maintenance {
             return Vec::new();
         }
@@ -122,22 +128,67 @@ impl Core {
                     ended.push((job.0, Arc::clone(&name)));
                 }
             }
-            if window.occurrences.iter().all(|times| times.end > now) {
-                continue;
+            if window.occurrences.iter().any(|times| times.end <= now) {
+                let mut left = (*window).clone();
+                left.occurrences.retain(|times| times.end > now);
+                changed.push((window.name.clone(), self.shorten_window(id, left)));
             }
-            let mut left = (*window).clone();
-            left.occurrences.retain(|times| times.end > now);
-            if left.occurrences.is_empty() {
-                self.resources.remove_window(id);
-            } else {
-                // It was in the calendar with more occurrences.
-                let _ = self.resources.put_window(id, &left.ranks, left.spans(), left.sharing());
-            }
-            let before = self.windows.put(left, id);
-            changed.push((window.name.clone(), before));
         }
         self.windows_changed(now, changed);
         ended
+    }
+
+    /// Puts a window that was in the calendar with more occurrences; returns the window as it was.
+    fn shorten_window(&mut self, id: WindowId, left: Window) -> Option<Held> {
+        if left.occurrences.is_empty() {
+            self.resources.remove_window(id);
+        } else {
+            // Its times were accepted before.
+            let _ = self.resources.put_window(id, &left.ranks, left.terms());
+        }
+        self.windows.put(left, id)
+    }
+
+    /// Ends windows early in which no member has run or waited for so long as they say.
+    pub(crate) fn release_idle_windows(&mut self, now: f64) {
+        let all = self.windows.iter().filter(|held| held.window.release_when_idle.is_some());
+        let all: Vec<Held> = all.cloned().collect();
+        let (mut changed, mut released) = (Vec::new(), Vec::new());
+        for held in all {
+            let window = &held.window;
+            let idle = window.is_active(now) && !self.has_members(held.id, window);
+            let since = idle.then(|| held.idle_since.unwrap_or(now));
+            let after = window.release_when_idle.unwrap_or(f64::INFINITY);
+            let due = since.is_some_and(|since| since + after <= now);
+            self.windows.idle(&window.name, since.filter(|_| !due));
+            if due {
+                let mut left = (**window).clone();
+                left.occurrences.remove(0);
+                released.push((window.name.clone(), after));
+                changed.push((window.name.clone(), self.shorten_window(held.id, left)));
+            }
+        }
+        if !changed.is_empty() {
+            self.windows_changed(now, changed);
+            released.iter().for_each(|(name, _)| self.windows.idle(name, None));
+            let room = WINDOWS_MAX.saturating_sub(self.windows.released.len());
+            self.windows.released.extend(released.into_iter().take(room));
+        }
+        self.windows.wake = self.windows.next_turn(now);
+    }
+
+    /// True if a job runs in a window that is on, or waits for it.
+    fn has_members(&self, id: WindowId, window: &Window) -> bool {
+        let mut classes = self.queues.iter().flat_map(|queue| queue.classes.iter().flatten());
+        let of = |access: Option<Access>| access.is_some_and(|access| access.window() == id);
+        if classes.any(|class| class.jobs > 0 && of(class.request.access())) {
+            return true;
+        }
+        let Some(first) = window.occurrences.first() else { return false };
+        let inside = self.running.iter().filter(|(_, job)| window.flex || job.start >= first.start);
+        inside
+            .into_iter()
+            .any(|(id, _)| !self.resources.ranks_held(*id).intersection(&window.ranks).is_empty())
     }
 
     /// The jobs that hold some of these ranks, began before `from` and are expected to end after it; with their ends.

@@ -66,8 +66,8 @@ impl Engine {
         let whole = placement.unwrap_or(core.placement_of(queue)).whole_nodes();
         let request = core.resources.with_whole_nodes(&request, whole);
         let name = &core.queues[queue as usize].name;
-        let access = core.windows.access(wish.applicant(userid, name));
-        let request = core.resources.with_access(&request, access);
+        let rights = core.windows.rights(wish.applicant(userid, name));
+        let request = core.resources.with_rights(&request, rights);
         core.insert(NewJob {
             id,
             priority,

@@ -120,6 +120,24 @@ impl Engine {
                 return Err(WindowRefused::TooFew(name, wanted.nodes, window.ranks.len()));
             }
         }
+        for (what, seconds) in [("float", window.float), ("release-when-idle", window.release_when_idle)] {
+            if seconds.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
+                return wrong(format!("{name}: {what} is a duration, longer than 0"));
+            }
+        }
+        if window.float.is_some() {
+            if window.kind != WindowKind::Maintenance || window.running != OnRunning::Ignore {
+                return wrong(format!("{name}: only maintenance floats, and running jobs go on"));
+            }
+            if window.fill || window.margin > 0.0 {
+                return wrong(format!(
+                    "{name}: a reservation that floats has neither a margin nor jobs that fill it"
+                ));
+            }
+        }
+        if window.release_when_idle.is_some() && window.kind == WindowKind::Maintenance {
+            return wrong(format!("{name}: maintenance has no members, and is not released when it is idle"));
+        }
         if window.ranks.is_empty() {
             return wrong(format!("{name}: it has no nodes"));
         }
@@ -130,9 +148,14 @@ impl Engine {
         self.check_overlap(&window)?;
         // Jobs inside an active window use it.
         let first = window.occurrences.first().map_or(now, |first| first.start - window.margin);
-        let in_the_way = match active {
-            true => Vec::new(),
-            false => core.jobs_across(&window.ranks, first.max(now)),
+        let in_the_way = match (active, window.float) {
+            (true, _) => Vec::new(),
+            (false, Some(float)) => {
+                let mut late = core.jobs_across(&window.ranks, first.max(now));
+                late.retain(|(_, end)| *end > first.max(now) + float);
+                late
+            }
+            (false, None) => core.jobs_across(&window.ranks, first.max(now)),
         };
         if window.running == OnRunning::Refuse && !in_the_way.is_empty() {
             return Err(WindowRefused::Running(name, in_the_way));
@@ -190,6 +213,11 @@ impl Engine {
         self.core.windows.version
     }
 
+    /// The windows that ended early since the last call, and the seconds for which each was idle.
+    pub fn take_released_windows(&mut self) -> Vec<(String, f64)> {
+        std::mem::take(&mut self.core.windows.released)
+    }
+
     /// The running jobs on the nodes of a window that are expected to end after this time, with their ends.
     pub fn jobs_across(&self, ranks: &Idset, from: f64) -> Vec<(JobId, f64)> {
         self.core.jobs_across(ranks, from)
@@ -199,7 +227,10 @@ impl Engine {
     /// to do, and these jobs. Who uses them by right, as in another window that shares them, is not late; nor is anybody in a
     /// window whose members may begin before it.
     pub fn late_in(&self, window: &Window, now: f64) -> (Idset, Vec<JobId>) {
-        let Some(first) = window.occurrences.first().filter(|first| first.start <= now && !window.flex)
+        let Some(first) = window
+            .occurrences
+            .first()
+            .filter(|first| first.start <= now && !window.flex && window.float.is_none())
         else {
             return (Idset::new(), Vec::new());
         };

@@ -3,6 +3,7 @@
 //! Must never decide anything.
 
 use fluxgate_formats::JobId;
+use serde_json::Value;
 
 use super::{BACKFILL, Pass};
 use crate::annotate;
@@ -57,10 +58,15 @@ impl Pass {
             let Some(job) = core.remove(staged.slot) else { continue };
             let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
             let r = r.unwrap_or_default();
-            let notes = self.notes.remove(&staged.slot).unwrap_or_default();
+            let mut notes = self.notes.remove(&staged.slot).unwrap_or_default();
+            if staged.end < core.expected_end(self.now, job.duration)
+                && let Some(why) = core.windows.filled_until(staged.end)
+            {
+                notes.insert("sched.ends_early".to_owned(), Value::from(why));
+            }
             let summary = if core.config.annotate { r.summary() } else { String::new() };
             let annotations = annotate::on_start(&job, (&summary, staged.how), notes, core.config.annotate);
-            let follows = job.duration.is_infinite();
+            let follows = job.duration.is_infinite() && core.is_instance_end(staged.end);
             let running = Running {
                 start: self.now,
                 end: staged.end,

@@ -66,7 +66,7 @@ proptest! {
         let names: Vec<Option<String>> = (0..5).map(|n| Some(format!("w{n}"))).chain([None]).collect();
         let queues = ["q0", "q1", "q2", ""];
         let jobs: Vec<Applicant<'_>> = names.iter().flat_map(|named| queues.map(|queue| (named.as_deref(), queue)))
-            .flat_map(|(named, queue)| (0..3).map(move |user| Applicant { named, user, queue, bank: (user != 0).then_some("physics") }))
+            .flat_map(|(named, queue)| (0..3).map(move |user| Applicant { named, user, queue, bank: (user != 0).then_some("physics"), preemptible_after: None }))
             .collect();
         let mut windows = Windows::default();
         for (number, put, fields) in steps {

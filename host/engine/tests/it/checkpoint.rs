@@ -225,6 +225,12 @@ impl World {
                     made.kind = WindowKind::Dedicated;
                     made.members.queues.insert("debug".to_owned());
                 }
+                match on % 4 {
+                    1 if *queue => made.release_when_idle = Some(5.0),
+                    2 => made.fill = true,
+                    3 if !*queue => made.float = Some(20.0),
+                    _ => {}
+                }
                 Event::PutWindow(Box::new(made))
             }
             Op::NoWindow(n) => Event::RemoveWindow { name: format!("w{n}") },

@@ -24,4 +24,5 @@ mod scheduling;
 mod shadow;
 mod vertices;
 mod window_members;
+mod window_terms;
 mod windows;

@@ -76,21 +76,41 @@ pub fn conservative(pass: &mut Pass) -> Result<(), PolicyError> {
 
 #[derive(Debug, Clone)]
 enum Step {
-    Submit { count: u32, tens: u32, whole: bool, user: u32, queue: bool, named: Option<u8> },
+    Submit {
+        count: u32,
+        tens: u32,
+        whole: bool,
+        user: u32,
+        queue: bool,
+        named: Option<u8>,
+        after: Option<u8>,
+    },
     Free(usize),
-    Window { name: u8, after: u32, long: u32, margin: u32, overrun: u32, on: u8, who: u8, overlap: bool },
+    Window {
+        name: u8,
+        after: u32,
+        long: u32,
+        margin: u32,
+        overrun: u32,
+        on: u8,
+        who: u8,
+        overlap: bool,
+        terms: u8,
+    },
     Remove(u8),
     Later(u32),
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (1u32..7, 0u32..9, any::<bool>(), 1u32..3, any::<bool>(), prop::option::weighted(0.3, 0u8..3))
-            .prop_map(|(count, tens, whole, user, queue, named)| Step::Submit { count, tens, whole, user, queue, named }),
+        8 => (1u32..7, 0u32..9, any::<bool>(), 1u32..3, any::<bool>(), prop::option::weighted(0.3, 0u8..3), prop::option::weighted(0.4, 0u8..30))
+            .prop_map(|(count, tens, whole, user, queue, named, after)| {
+                Step::Submit { count, tens, whole, user, queue, named, after }
+            }),
         3 => (0usize..8).prop_map(Step::Free),
-        3 => (0u8..3, 0u32..60, 1u32..60, 0u32..5, 0u32..9, 1u8..16, 0u8..6, any::<bool>())
-            .prop_map(|(name, after, long, margin, overrun, on, who, overlap)| {
-                Step::Window { name, after, long, margin, overrun, on, who, overlap }
+        3 => (0u8..3, 0u32..60, 1u32..60, 0u32..5, 0u32..9, 1u8..16, 0u8..6, any::<bool>(), 0u8..8)
+            .prop_map(|(name, after, long, margin, overrun, on, who, overlap, terms)| {
+                Step::Window { name, after, long, margin, overrun, on, who, overlap, terms }
             }),
         1 => (0u8..3).prop_map(Step::Remove),
         5 => (1u32..30).prop_map(Step::Later),
@@ -114,7 +134,7 @@ fn sweep(by: &str, steps: &[Step]) {
     let (mut now, mut next) = (0.0, 1);
     for step in steps {
         match *step {
-            Step::Submit { count, tens, whole, user, queue, named } => {
+            Step::Submit { count, tens, whole, user, queue, named, after } => {
                 let (queue, named) = (if queue { "dat" } else { "" }, named.map(|n| format!("w{n}")));
                 let duration = f64::from(tens) * 10.0;
                 let spec = match whole {
@@ -127,6 +147,11 @@ fn sweep(by: &str, steps: &[Step]) {
                         Arc::new(spec)
                     }
                 };
+                let mut spec = (*spec).clone();
+                if let Some(after) = after {
+                    spec.set_system_attr("preemptible-after", json!(after)).unwrap();
+                }
+                let spec = Arc::new(spec);
                 jobs.insert(next, (spec.clone(), user));
                 engine.step(of_user(next, user, spec), now);
                 next += 1;
@@ -135,7 +160,7 @@ fn sweep(by: &str, steps: &[Step]) {
                 let id = engine.running_ids().nth(at);
                 id.into_iter().for_each(|id| drop(engine.step(free(id.0), now)));
             }
-            Step::Window { name, after, long, margin, overrun, on, who, overlap } => {
+            Step::Window { name, after, long, margin, overrun, on, who, overlap, terms } => {
                 let name = format!("w{name}");
                 let start = now + f64::from(after);
                 let on = (0..4).filter(|rank| on >> rank & 1 == 1).collect();
@@ -151,6 +176,14 @@ fn sweep(by: &str, steps: &[Step]) {
                 if made.kind == WindowKind::Dedicated {
                     made.overrun = f64::from(overrun);
                     made.overlap = overlap;
+                    made.release_when_idle = (terms & 1 == 1).then_some(f64::from(terms) + 4.0);
+                }
+                match terms / 2 {
+                    1 => made.fill = true,
+                    2 if made.kind == WindowKind::Maintenance => {
+                        (made.float, made.margin) = (Some(f64::from(long) * 2.0), 0.0);
+                    }
+                    _ => {}
                 }
                 if let Ok(plan) = engine.plan_window(made.clone(), now) {
                     assert_eq!(plan.window, made);
@@ -165,12 +198,32 @@ fn sweep(by: &str, steps: &[Step]) {
             }
             Step::Later(seconds) => now += f64::from(seconds),
         }
-        for action in engine.pass(now) {
+        let actions = engine.pass(now);
+        for (name, idle) in engine.take_released_windows() {
+            let released = windows.remove(&name).unwrap();
+            let first = &released.occurrences[0];
+            assert!(first.start + idle <= now && now < first.end && Some(idle) == released.release_when_idle);
+        }
+        for action in actions {
             let Action::Start { id, r, .. } = action else { continue };
             let (spec, user) = &jobs[&id.0];
             let queue = spec.queue().unwrap_or("");
             let named = spec.system_attr("fluxgate.reservation").and_then(|name| name.as_str());
-            let end = if spec.duration() > 0.0 { now + spec.duration() } else { f64::INFINITY };
+            let mut end = if spec.duration() > 0.0 { now + spec.duration() } else { f64::INFINITY };
+            if r.expiration > 0.0 && r.expiration < end {
+                // FEAT-24: until a window of its nodes begins, if it may be ended by then.
+                end = r.expiration;
+                assert!(now + spec.preemptible_after().unwrap() <= end, "{by}: {id}");
+                let ranks = r.ranks();
+                let met = |w: &&Window| {
+                    w.occurrences[0].start - w.margin == end
+                        && w.ranks.iter().any(|rank| ranks.contains(rank))
+                };
+                assert!(
+                    windows.values().any(|w| w.fill) && windows.values().any(|w| met(&w)),
+                    "{by}: {id} until {end}: {windows:?}"
+                );
+            }
             let admits = |w: &Window| {
                 w.kind == WindowKind::Dedicated
                     && (w.members.users.is_empty() || w.members.users.contains(user))
@@ -180,7 +233,10 @@ fn sweep(by: &str, steps: &[Step]) {
             let inside = |w: &Window| times(w).0 <= now && end <= times(w).1 + w.overrun;
             for rank in r.ranks().iter() {
                 for w in windows.values().filter(|w| w.ranks.contains(rank)) {
-                    let met = times(w).0 - w.margin < end && now < times(w).1;
+                    let met = match w.float {
+                        Some(float) => times(w).0 <= now && now < times(w).1 && end > now + float,
+                        None => times(w).0 - w.margin < end && now < times(w).1,
+                    };
                     let of_it = named.map_or_else(
                         || w.members.magnetic || !w.members.queues.is_empty(),
                         |name| name == w.name,

@@ -4,6 +4,9 @@
 //! span of time that meets the window. A request with access takes them inside the window. The calendar is one part of the
 //! one ledger: allocations say which units are held, reservations fix starts, windows say which nodes may be taken.
 //!
+//! A *floating* window has no fixed time at which its nodes must be free: from its start to its end, a request without access takes
+//! them for a bounded number of seconds at most.
+//!
 //! Spans are half-open, `[start, end)`. This module must never know people, queues or the purpose of a window, nor the state of a
 //! machine.
 
@@ -37,6 +40,23 @@ impl Access {
         match self {
             Access::Only(id) | Access::Also(id) | Access::Free(id) => id,
         }
+    }
+}
+
+/// What windows are to a request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rights {
+    /// How it may use the nodes of one of them.
+    pub access: Option<Access>,
+    /// Its job may be ended after so many whole seconds, so it can start before a window of which this is a purpose
+    /// ([`WindowTerms::fills`]) although its duration is too long.
+    pub fills: Option<u32>,
+}
+
+impl Rights {
+    /// Those of a job that is not ended before its time.
+    pub fn of(access: Option<Access>) -> Rights {
+        Rights { access, fills: None }
     }
 }
 
@@ -84,6 +104,26 @@ impl WindowSpan {
     }
 }
 
+/// What is kept of a window beside its nodes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WindowTerms {
+    /// When.
+    pub spans: Vec<WindowSpan>,
+    /// What it is to requests with access to another window of the same nodes.
+    pub sharing: Sharing,
+    /// It floats: requests without access take its nodes for so many seconds at most.
+    pub float: Option<f64>,
+    /// Preemptible jobs may run until it begins.
+    pub fills: bool,
+}
+
+impl WindowTerms {
+    /// A window that keeps its nodes at these times, and does nothing else.
+    pub fn new(spans: Vec<WindowSpan>, sharing: Sharing) -> WindowTerms {
+        WindowTerms { spans, sharing, float: None, fills: false }
+    }
+}
+
 /// Why a window is not in the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -94,6 +134,9 @@ pub enum WindowError {
     /// [`WINDOWS_MAX`] windows are there already.
     #[error("{WINDOWS_MAX} windows are there already")]
     TooMany,
+    /// The bound of a floating window is not a positive number of seconds.
+    #[error("a floating window leaves a positive number of seconds")]
+    Float,
     /// It has more than [`OCCURRENCES_MAX`] occurrences.
     #[error("a window occurs {OCCURRENCES_MAX} times at most")]
     TooOften,
@@ -107,6 +150,8 @@ pub(crate) struct Window {
     /// The number of its nodes.
     pub(crate) count: usize,
     pub(crate) sharing: Sharing,
+    pub(crate) float: Option<f64>,
+    pub(crate) fills: bool,
 }
 
 impl Window {
@@ -123,6 +168,7 @@ struct Occurrence {
     /// Its place in the window.
     at: u32,
     span: WindowSpan,
+    float: Option<f64>,
     /// The last end of this occurrence and of those before it.
     last_end: f64,
 }
@@ -163,7 +209,8 @@ impl Calendar {
     pub(crate) fn put(&mut self, id: WindowId, window: Window) {
         self.occurrences.retain(|occurrence| occurrence.id != id);
         let new = (0..).zip(&window.spans);
-        let new = new.map(|(at, span)| Occurrence { id, at, span: *span, last_end: span.end });
+        let float = window.float;
+        let new = new.map(|(at, span)| Occurrence { id, at, span: *span, float, last_end: span.end });
         self.occurrences.extend(new);
         self.occurrences
             .sort_by(|a, b| a.span.from.total_cmp(&b.span.from).then((a.id, a.at).cmp(&(b.id, b.at))));
@@ -188,7 +235,9 @@ impl Calendar {
         // All before the first of these have ended.
         let first = self.occurrences.partition_point(|occurrence| occurrence.last_end <= start);
         let before = self.occurrences[first..].iter().take_while(move |it| it.span.from < end);
-        let met = before.filter(move |it| it.span.end > start);
+        let met = before.filter(move |it| {
+            it.span.end > start && it.float.is_none_or(|float| it.span.start <= start && end > start + float)
+        });
         met.map(|it| (it.id, &it.span, &self.windows[&it.id]))
     }
 
@@ -219,22 +268,40 @@ impl Calendar {
         end: f64,
         among: impl Fn(WindowId, &Window) -> bool,
     ) -> Option<WindowMiss> {
-        let mut met = self.meeting(start, end).filter(|(id, _, window)| among(*id, window)).peekable();
-        let (mut last, mut until) = (None, f64::INFINITY);
-        while let Some((id, span, _)) = met.next() {
-            until = until.min(span.end);
-            if met.peek().is_none() {
-                last = Some((id, span.from));
-            }
+        let mut last: Option<WindowMiss> = None;
+        for (window, span, of) in self.meeting(start, end).filter(|(id, _, window)| among(*id, window)) {
+            let none = f64::NEG_INFINITY;
+            let (from, float) = of.float.map_or((span.from, none), |float| (none, float));
+            let miss = WindowMiss { window, from, float, until: span.end };
+            last = Some(match last {
+                None => miss,
+                Some(before) => WindowMiss {
+                    window: if miss.latest(start) >= before.latest(start) { window } else { before.window },
+                    from: from.max(before.from),
+                    float: float.max(before.float),
+                    until: before.until.min(span.end),
+                },
+            });
         }
-        last.map(|(window, latest)| WindowMiss { window, latest, until })
+        last
     }
 }
 
-/// A request that does not fit beside windows: a start whose end is later than `latest` fails before `until`.
+/// A request that does not fit beside windows: before `until`, a start fails whose end is later than `from` and that lasts longer
+/// than `float`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct WindowMiss {
+    /// The window that leaves a start most time.
     pub(crate) window: WindowId,
-    pub(crate) latest: f64,
+    pub(crate) from: f64,
+    /// Seconds.
+    pub(crate) float: f64,
     pub(crate) until: f64,
+}
+
+impl WindowMiss {
+    /// The latest end of a start at this time that is not known to fail.
+    pub(crate) fn latest(&self, start: f64) -> f64 {
+        self.from.max(start + self.float)
+    }
 }

@@ -296,7 +296,7 @@ impl Machine {
         };
         let templates: Vec<TemplateId> = graph.templates.iter().enumerate().filter_map(helps).collect();
         let nodes = match *eligible {
-            _ if request.access.is_some() => None,
+            _ if request.access().is_some() => None,
             Eligible::Nodes(_) => None,
             _ => whole_nodes(graph, request, &templates),
         };

@@ -95,14 +95,14 @@ impl Resources {
         if let Err(Some((id, latest))) = found {
             // Who ends before a window has more nodes to choose from.
             let window = if windowed { self.machine.window_miss(request, now, end) } else { None };
-            let latest = window.map_or(latest, |miss| miss.latest.max(latest));
+            let latest = window.map_or(latest, |miss| miss.latest(now).max(latest));
             return Err(NoFit::WouldDelay(id, latest));
         }
         if windowed
             && found.is_err()
             && let Some(miss) = self.note_window_miss(request, now, end, placement)
         {
-            return Err(NoFit::Window(miss.window, miss.latest));
+            return Err(NoFit::Window(miss.window, miss.latest(now)));
         }
         let choose = |found| self.machine.ledger.choose(&self.machine.graph, &found, placement.is_high());
         let selection = found.ok().and_then(choose);

@@ -1,6 +1,6 @@
 //! Requests: the resource section of a jobspec in one normal form, resolved against the types of this machine.
 //!
-//! Requests of equal resources, constraints and access to windows share one [`ShapeId`], so an answer about one of them (it does not
+//! Requests of equal resources, constraints and rights in windows share one [`ShapeId`], so an answer about one of them (it does not
 //! fit, it can never fit) holds for all.
 //!
 //! This module must never know which units are free, or the job and its duration.
@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
 use crate::live::alternatives::{self, ALTERNATIVES_MAX};
-use crate::live::calendar::Access;
+use crate::live::calendar::{Access, Rights};
 
 /// Most vertices of one request.
 pub const REQUEST_VERTICES_MAX: usize = 1024;
@@ -30,7 +30,7 @@ pub const SHAPES_KEPT: usize = 65_536;
 /// Most shared jobspecs of which the request is remembered.
 const SHARED_KEPT: usize = 16_384;
 
-/// Number of a shape: equal if and only if the resources, the constraints and the access to windows of two requests are equal.
+/// Number of a shape: equal if and only if the resources, the constraints and the rights in windows of two requests are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShapeId(pub u32);
 
@@ -133,8 +133,8 @@ pub struct Request {
     pub(crate) alternatives: Vec<Arc<Request>>,
     /// Every node on which it takes anything is exclusive.
     pub(crate) whole_nodes: bool,
-    /// How it may use the nodes of a window.
-    pub(crate) access: Option<Access>,
+    /// What windows are to it.
+    pub(crate) rights: Rights,
     pub(crate) constraint: Constraint,
     /// The constraint names properties only, so one node decides for its template.
     pub(crate) by_template: bool,
@@ -189,7 +189,12 @@ impl Request {
 
     /// How it may use the nodes of a window.
     pub fn access(&self) -> Option<Access> {
-        self.access
+        self.rights.access
+    }
+
+    /// The seconds after which its job may be ended before a window that is to be filled.
+    pub fn fills(&self) -> Option<f64> {
+        self.rights.fills.map(f64::from)
     }
 
     /// Fewest GPUs requested.
@@ -283,7 +288,7 @@ impl Shapes {
             .iter()
             .map(|resources| self.compile_list(graph, types, resources, &constraint))
             .collect::<Result<_, _>>()?;
-        Ok(self.intern(graph, Vec::new(), list, (false, None), constraint, [0; 4]))
+        Ok(self.intern(graph, Vec::new(), list, (false, Rights::default()), constraint, [0; 4]))
     }
 
     fn compile_list(
@@ -300,7 +305,7 @@ impl Shapes {
             u32::try_from(n).map_err(|_| RequestError::Count(n, what.to_owned()))
         };
         let counts = [count("node")?, count("core")?, count("gpu")?, count(SLOT)?];
-        Ok(self.intern(graph, needs, Vec::new(), (false, None), constraint.clone(), counts))
+        Ok(self.intern(graph, needs, Vec::new(), (false, Rights::default()), constraint.clone(), counts))
     }
 
     /// The same request with exclusive nodes, or without.
@@ -310,17 +315,17 @@ impl Shapes {
         request: &Arc<Request>,
         whole_nodes: bool,
     ) -> Arc<Request> {
-        self.with(graph, request, whole_nodes, request.access)
+        self.with(graph, request, whole_nodes, request.rights)
     }
 
-    /// The same request with this access to a window, or without.
-    pub(crate) fn with_access(
+    /// The same request with these rights.
+    pub(crate) fn with_rights(
         &mut self,
         graph: &Graph,
         request: &Arc<Request>,
-        access: Option<Access>,
+        rights: Rights,
     ) -> Arc<Request> {
-        self.with(graph, request, request.whole_nodes, access)
+        self.with(graph, request, request.whole_nodes, rights)
     }
 
     fn with(
@@ -328,16 +333,16 @@ impl Shapes {
         graph: &Graph,
         request: &Arc<Request>,
         whole_nodes: bool,
-        access: Option<Access>,
+        rights: Rights,
     ) -> Arc<Request> {
-        if (request.whole_nodes, request.access) == (whole_nodes, access) {
+        if (request.whole_nodes, request.rights) == (whole_nodes, rights) {
             return request.clone();
         }
         let alternatives =
-            request.alternatives.iter().map(|a| self.with(graph, a, whole_nodes, access)).collect();
+            request.alternatives.iter().map(|a| self.with(graph, a, whole_nodes, rights)).collect();
         let counts = [request.nodes, request.cores, request.gpus, request.slots];
         let (needs, constraint) = (request.needs.clone(), request.constraint.clone());
-        self.intern(graph, needs, alternatives, (whole_nodes, access), constraint, counts)
+        self.intern(graph, needs, alternatives, (whole_nodes, rights), constraint, counts)
     }
 
     /// The interned request equal to this one.
@@ -346,14 +351,14 @@ impl Shapes {
         graph: &Graph,
         needs: Vec<Need>,
         alternatives: Vec<Arc<Request>>,
-        (whole_nodes, access): (bool, Option<Access>),
+        (whole_nodes, rights): (bool, Rights),
         constraint: Constraint,
         [nodes, cores, gpus, slots]: [u32; 4],
     ) -> Arc<Request> {
         let shapes = |list: &[Arc<Request>]| list.iter().map(|r| r.shape).collect::<Vec<_>>();
         let chosen_of = shapes(&alternatives);
         let mut hasher = DefaultHasher::new();
-        (&needs, whole_nodes, access, &chosen_of).hash(&mut hasher);
+        (&needs, whole_nodes, rights, &chosen_of).hash(&mut hasher);
         if constraint != Constraint::All {
             constraint.to_value().to_string().hash(&mut hasher);
         }
@@ -361,7 +366,7 @@ impl Shapes {
         let same = |r: &&Arc<Request>| {
             r.needs == needs
                 && r.constraint == constraint
-                && (r.whole_nodes, r.access) == (whole_nodes, access)
+                && (r.whole_nodes, r.rights) == (whole_nodes, rights)
                 && shapes(&r.alternatives) == chosen_of
         };
         if let Some(found) = known.iter().find(same) {
@@ -381,7 +386,7 @@ impl Shapes {
             slots: least(slots, |r| r.slots),
             fixed: alternatives.is_empty() && !whole_nodes && needs.iter().all(fixed),
             single: single(&needs),
-            fungible: match whole_nodes || access.is_some() {
+            fungible: match whole_nodes || rights != Rights::default() {
                 true => None,
                 false => fungible(graph, &needs, &constraint),
             },
@@ -392,7 +397,7 @@ impl Shapes {
             needs,
             alternatives,
             whole_nodes,
-            access,
+            rights,
             constraint,
         });
         known.push(request.clone());

@@ -10,8 +10,8 @@ use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::{Idset, JobId};
 
 use crate::live::calendar::{
-    Access, Beside, OCCURRENCES_MAX, Sharing, WINDOWS_MAX, Window, WindowError, WindowId, WindowMiss,
-    WindowSpan,
+    Access, Beside, OCCURRENCES_MAX, Rights, WINDOWS_MAX, Window, WindowError, WindowId, WindowMiss,
+    WindowSpan, WindowTerms,
 };
 use crate::live::index::Status;
 use crate::live::machine::Machine;
@@ -24,15 +24,15 @@ impl Machine {
     /// Do windows decide on which nodes a request may be for a span?
     pub(crate) fn windowed(&self, request: &Request, start: f64, end: f64) -> bool {
         !self.calendar.is_empty() && self.calendar.meets(start, end)
-            || matches!(request.access, Some(Access::Only(_)))
+            || matches!(request.access(), Some(Access::Only(_)))
     }
 
     /// What windows leave a request of a span, without a look at the nodes.
     pub(crate) fn beside(&self, request: &Request, start: f64, end: f64) -> Beside {
-        if matches!(request.access, Some(Access::Only(_))) {
+        if matches!(request.access(), Some(Access::Only(_))) {
             return Beside::Places;
         }
-        let own = request.access.map(Access::window);
+        let own = request.access().map(Access::window);
         let sharing = self.own_window(request).map(|own| own.sharing);
         // A request without any of these takes nothing of a node.
         let of_nodes = request.nodes > 0 || request.cores > 0 || request.gpus > 0;
@@ -59,7 +59,7 @@ impl Machine {
         let mut set = self.node_set(&base);
         let own = self.own_window(request).filter(|own| own.contains(start, end));
         for (id, _, window) in self.calendar.meeting(start, end) {
-            let admitted = match request.access {
+            let admitted = match request.access() {
                 Some(Access::Free(of)) => of == id,
                 Some(access) => access.window() == id && window.contains(start, end),
                 None => false,
@@ -70,7 +70,7 @@ impl Machine {
                 None => set.difference_with(&window.nodes),
             }
         }
-        if let Some(Access::Only(id)) = request.access {
+        if let Some(Access::Only(id)) = request.access() {
             match self.calendar.windows.get(&id).filter(|window| window.contains(start, end)) {
                 Some(window) => set.intersect_with(&window.nodes),
                 None => set.clear(),
@@ -82,7 +82,7 @@ impl Machine {
     /// The nodes that the constraint of a request allows; with access to one window only, those of the window.
     pub(crate) fn eligible_ever(&self, request: &Request) -> Arc<Eligible> {
         let base = self.eligible(request);
-        let Some(Access::Only(id)) = request.access else { return base };
+        let Some(Access::Only(id)) = request.access() else { return base };
         let mut set = self.node_set(&base);
         match self.calendar.windows.get(&id) {
             Some(window) => set.intersect_with(&window.nodes),
@@ -102,12 +102,12 @@ impl Machine {
 
     /// Why a request that fits on the nodes of [`eligible_ever`](Self::eligible_ever) does not fit for a span.
     pub(crate) fn window_miss(&self, request: &Request, start: f64, end: f64) -> Option<WindowMiss> {
-        let of = request.access.map(Access::window);
+        let of = request.access().map(Access::window);
         let own = self.own_window(request);
         let inside = own.is_some_and(|own| own.contains(start, end));
-        let free = matches!(request.access, Some(Access::Free(_)));
-        let only = matches!(request.access, Some(Access::Only(_)));
-        let (Some(Access::Only(id)), Some(own), false) = (request.access, own, inside) else {
+        let free = matches!(request.access(), Some(Access::Free(_)));
+        let only = matches!(request.access(), Some(Access::Only(_)));
+        let (Some(Access::Only(id)), Some(own), false) = (request.access(), own, inside) else {
             // Of a window that is shared, who takes no other nodes than the own ones is not kept out.
             let shared = own.filter(|_| only).map(|own| own.sharing);
             let met = |id: WindowId, window: &Window| {
@@ -121,27 +121,27 @@ impl Machine {
                 spans().filter(|span| span.start <= start && span.until < end).map(|span| span.until);
             let next = spans().map(|span| span.start).filter(|next| *next > start);
             return Some(WindowMiss {
-                latest: sooner.fold(miss.latest, f64::max),
+                from: sooner.fold(miss.from, f64::max),
                 until: next.fold(miss.until, f64::min),
                 ..miss
             });
         };
         let latest = own.spans.iter().find(|span| span.start <= start && start < span.until);
-        let latest = latest.map_or(f64::NEG_INFINITY, |span| span.until);
+        let from = latest.map_or(f64::NEG_INFINITY, |span| span.until);
         let next = own.spans.iter().map(|span| span.start).filter(|next| *next > start);
         let until = next.fold(f64::INFINITY, f64::min);
-        Some(WindowMiss { window: id, latest, until })
+        Some(WindowMiss { window: id, from, float: f64::NEG_INFINITY, until })
     }
 
     /// The miss of a request that is bound to a window which does not contain a span.
     pub(crate) fn outside_own(&self, request: &Request, start: f64, end: f64) -> Option<WindowMiss> {
-        let Some(Access::Only(id)) = request.access else { return None };
+        let Some(Access::Only(id)) = request.access() else { return None };
         let own = self.calendar.windows.get(&id)?;
         if own.contains(start, end) { None } else { self.window_miss(request, start, end) }
     }
 
     fn own_window(&self, request: &Request) -> Option<&Window> {
-        self.calendar.windows.get(&request.access?.window())
+        self.calendar.windows.get(&request.access()?.window())
     }
 
     fn node_set(&self, eligible: &Eligible) -> FixedBitSet {
@@ -160,20 +160,17 @@ impl Machine {
 }
 
 impl Resources {
-    /// Puts a window with its nodes and occurrences into the calendar, in the place of one of the same number. `sharing` says
-    /// what it is to requests with access to another window of the same nodes.
+    /// Puts a window with its nodes into the calendar, in the place of one of the same number.
     ///
     /// # Errors
     /// Its times are not in order, or there are too many windows. Nothing changes then.
-    pub fn put_window(
-        &mut self,
-        id: WindowId,
-        ranks: &Idset,
-        mut spans: Vec<WindowSpan>,
-        sharing: Sharing,
-    ) -> Result<(), WindowError> {
+    pub fn put_window(&mut self, id: WindowId, ranks: &Idset, terms: WindowTerms) -> Result<(), WindowError> {
+        let WindowTerms { mut spans, sharing, float, fills } = terms;
         if !spans.iter().all(WindowSpan::is_ordered) {
             return Err(WindowError::Times);
+        }
+        if !float.is_none_or(|float| float.is_finite() && float > 0.0) {
+            return Err(WindowError::Float);
         }
         if spans.len() > OCCURRENCES_MAX {
             return Err(WindowError::TooOften);
@@ -187,7 +184,7 @@ impl Resources {
         let mut nodes = FixedBitSet::with_capacity(graph.nodes.len());
         nodes_of(graph, ranks).for_each(|node| nodes.insert(node as usize));
         let count = nodes.count_ones(..);
-        calendar.put(id, Window { spans, nodes, count, sharing });
+        calendar.put(id, Window { spans, nodes, count, sharing, float, fills });
         self.planning.forget_misses();
         self.changed(true, true);
         Ok(())
@@ -203,25 +200,39 @@ impl Resources {
         found
     }
 
-    /// The same request with this access to a window, or without.
-    pub fn with_access(&mut self, request: &Arc<Request>, access: Option<Access>) -> Arc<Request> {
-        self.shapes.with_access(&self.machine.graph, request, access)
+    /// The same request with these rights in windows.
+    pub fn with_rights(&mut self, request: &Arc<Request>, rights: Rights) -> Arc<Request> {
+        self.shapes.with_rights(&self.machine.graph, request, rights)
     }
 
     /// The window that keeps this request from a start at `now` until `end`, as far as that is known, and the latest end that
     /// is not known to fail. Costs no search.
     pub fn known_window_miss(&self, request: &Request, now: f64, end: f64) -> Option<(WindowId, f64)> {
         // The window that is told is that of this end, whichever search found that the shape does not fit.
-        let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest);
+        let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest(now));
         let known = known.and_then(|_| self.machine.window_miss(request, now, end));
         let miss = known.or_else(|| self.machine.outside_own(request, now, end));
-        miss.map(|miss| (miss.window, miss.latest))
+        miss.map(|miss| (miss.window, miss.latest(now)))
     }
 
-    /// The latest end of a start at `now` of this request that is not known to fail for a window; infinite if none is known.
+    /// The latest end of a start at `now` of this request that is not known to fail for a window; infinite if none is known, or if
+    /// the job may run until the window begins.
     pub fn latest_beside_windows(&self, request: &Request, now: f64) -> f64 {
         let own = || self.machine.outside_own(request, now, f64::INFINITY);
-        self.window_miss_of(request, now).or_else(own).map_or(f64::INFINITY, |miss| miss.latest)
+        let miss = self.window_miss_of(request, now).or_else(own);
+        let miss =
+            miss.filter(|miss| self.fills_until(request, miss.window, now, miss.latest(now)).is_none());
+        miss.map_or(f64::INFINITY, |miss| miss.latest(now))
+    }
+
+    /// The end of a start at `now` that a job has because it may be ended then: `latest`, the begin of a window that is to be filled,
+    /// if the job may run for so long at least.
+    pub fn fills_until(&self, request: &Request, window: WindowId, now: f64, latest: f64) -> Option<f64> {
+        let after = request.fills()?;
+        let own = request.access().is_some_and(|access| access.window() == window);
+        let begins = |window: &Window| window.fills && window.spans.iter().any(|span| span.from == latest);
+        let fills = !own && self.machine.calendar.windows.get(&window).is_some_and(begins);
+        (fills && latest > now && now + after <= latest).then_some(latest)
     }
 
     /// The windows that a span meets, once for each occurrence.

@@ -1,4 +1,4 @@
-//! Nodes that are late when a reservation begins: told once, in the log.
+//! What is told once of a reservation, in the log: nodes that are late when it begins, and an end before its time.
 //!
 //! Must never keep anything else of the reservation waiting.
 
@@ -50,11 +50,19 @@ impl LateWindows {
 }
 
 impl Service {
-    /// Tells which nodes are late in reservations that have begun since the last call.
+    /// Tells which nodes are late in reservations that have begun since the last call, and which ended since they were idle.
     pub(super) fn tell_late(&mut self) {
         // What could be released at their start is released with that pass.
         if self.pass_is_due() {
             return;
+        }
+        let Some(engine) = &mut self.engine else { return };
+        for (name, idle) in engine.engine_unrecorded_mut().take_released_windows() {
+            let idle = fluxgate_formats::fsd::format(idle);
+            fluxgate_log::log!(
+                ReservationReleased,
+                "reservation {name} ends: no member ran or waited for {idle}"
+            );
         }
         let Some(engine) = &self.engine else { return };
         let (now, version) = (self.host.now(), engine.windows_version());

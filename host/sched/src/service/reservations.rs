@@ -5,7 +5,7 @@
 //! crash. With `dry_run` nothing changes, and the answer tells what would. Must never know a calendar: the host turns
 //! instants into local times, and knows when a rule has a window come again.
 
-use std::collections::BTreeSet;
+mod asked;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::{
@@ -21,6 +21,8 @@ use fluxgate_wire::session::ControlRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use asked::{Alter, Create};
+
 use super::Service;
 use super::control::{Answer, text};
 use super::groups::GroupUsers;
@@ -35,90 +37,6 @@ const OVER_MAX: usize = 1_000_000;
 const NAMED_MAX: usize = 8;
 /// The matchtag of changes of limits; see `kept_vertices.rs`.
 const SHORTEN_TAG: u32 = u32::MAX - 7;
-
-/// The payload of `reservation-create`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Create {
-    name: String,
-    kind: WindowKind,
-    start: f64,
-    end: f64,
-    /// A hostlist, or `all`.
-    hosts: Option<String>,
-    nodes: Option<u32>,
-    constraint: Option<Constraint>,
-    #[serde(default)]
-    users: BTreeSet<u32>,
-    /// Names of groups.
-    #[serde(default)]
-    groups: BTreeSet<String>,
-    #[serde(default)]
-    queues: BTreeSet<String>,
-    #[serde(default)]
-    banks: BTreeSet<String>,
-    #[serde(default)]
-    magnetic: bool,
-    #[serde(default)]
-    flex: bool,
-    #[serde(default)]
-    overlap: bool,
-    #[serde(default)]
-    replace: bool,
-    running: Option<OnRunning>,
-    after: Option<AfterWindow>,
-    margin: Option<f64>,
-    #[serde(default)]
-    overrun: f64,
-    repeat: Option<AskedRepeat>,
-    #[serde(default)]
-    note: String,
-    #[serde(default)]
-    dry_run: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AskedRepeat {
-    every: String,
-    zone: String,
-    #[serde(default)]
-    until: f64,
-}
-
-/// The payload of `reservation-alter`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Alter {
-    name: String,
-    start: Option<f64>,
-    end: Option<f64>,
-    hosts: Option<String>,
-    nodes: Option<u32>,
-    #[serde(default)]
-    users_add: BTreeSet<u32>,
-    #[serde(default)]
-    users_remove: BTreeSet<u32>,
-    #[serde(default)]
-    groups_add: BTreeSet<String>,
-    #[serde(default)]
-    groups_remove: BTreeSet<String>,
-    #[serde(default)]
-    banks_add: BTreeSet<String>,
-    #[serde(default)]
-    banks_remove: BTreeSet<String>,
-    #[serde(default)]
-    queues_add: BTreeSet<String>,
-    #[serde(default)]
-    queues_remove: BTreeSet<String>,
-    running: Option<OnRunning>,
-    after: Option<AfterWindow>,
-    margin: Option<f64>,
-    overrun: Option<f64>,
-    note: Option<String>,
-    #[serde(default)]
-    dry_run: bool,
-}
 
 /// A request of an administrator who is not the owner.
 #[derive(Debug, thiserror::Error)]
@@ -199,6 +117,9 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
         "after": window.after,
         "flex": window.flex,
         "overlap": window.overlap,
+        "release_when_idle": window.release_when_idle,
+        "float": window.float,
+        "fill": window.fill,
         "replace": window.replace,
         "repeat": repeat.map(|repeat| {
             json!({"every": repeat.every, "zone": repeat.zone, "until": repeat.until})
@@ -345,6 +266,9 @@ impl Service {
             },
             flex: asked.flex,
             overlap: asked.overlap,
+            release_when_idle: asked.release_when_idle,
+            float: asked.float,
+            fill: asked.fill,
             running: asked.running.unwrap_or(if maintenance { OnRunning::Ignore } else { OnRunning::Refuse }),
             after: asked.after.unwrap_or(AfterWindow::Wait),
             repeat,
@@ -392,6 +316,11 @@ impl Service {
         members.banks.retain(|bank| !asked.banks_remove.contains(bank));
         members.queues.extend(asked.queues_add);
         members.queues.retain(|queue| !asked.queues_remove.contains(queue));
+        if let Some(idle) = asked.release_when_idle {
+            window.release_when_idle = (idle != 0.0).then_some(idle);
+        }
+        window.float = asked.float.or(window.float);
+        window.fill = asked.fill.unwrap_or(window.fill);
         window.running = asked.running.unwrap_or(window.running);
         window.after = asked.after.unwrap_or(window.after);
         window.margin = asked.margin.unwrap_or(window.margin);

@@ -68,6 +68,42 @@ fn feat_5_a_reservation_is_made_and_kept_and_ends() {
     );
 }
 
+/// FEAT-21, FEAT-23, FEAT-24: terms of a reservation are made, shown, altered, kept over a restart and refused by name.
+#[test]
+fn feat_21_23_24_terms_of_a_reservation() {
+    let mut world = world();
+    let dat = with(
+        maintenance("dat", "node[0-1]", 2000.0, 9000.0),
+        json!({"kind": "dedicated", "users": [7], "release_when_idle": 100.0, "fill": true, "running": "ignore"}),
+    );
+    ask(&mut world, "create", dat).unwrap();
+    let float = with(maintenance("d3", "node3", 2000.0, 9000.0), json!({"float": 60.0}));
+    ask(&mut world, "create", float).unwrap();
+    let shown = ask(&mut world, "show", json!({"name": "dat"})).unwrap();
+    assert_eq!(
+        (&shown["release_when_idle"], &shown["fill"], &shown["float"]),
+        (&json!(100.0), &json!(true), &Value::Null)
+    );
+    let altered = json!({"name": "dat", "release_when_idle": 0.0, "fill": false});
+    let row = ask(&mut world, "alter", altered).unwrap()["reservation"].clone();
+    assert_eq!((&row["release_when_idle"], &row["fill"]), (&Value::Null, &json!(false)));
+    ask(&mut world, "alter", json!({"name": "dat", "release_when_idle": 50.0})).unwrap();
+    ask(&mut world, "alter", json!({"name": "d3", "float": 120.0})).unwrap();
+    let mut world = world.restarted(&table(), 0.0, "0-3");
+    let dat = ask(&mut world, "show", json!({"name": "dat"})).unwrap();
+    let d3 = ask(&mut world, "show", json!({"name": "d3"})).unwrap();
+    assert_eq!((&dat["release_when_idle"], &d3["float"]), (&json!(50.0), &json!(120.0)));
+    let refused = ask(&mut world, "alter", json!({"name": "dat", "float": 60.0})).unwrap_err();
+    assert!(refused.contains("dat: only maintenance floats"), "{refused}");
+    // Nobody comes: its nodes take other jobs when it was idle for so long.
+    world.submit(1, 12, 10_000.0);
+    world.advance(1000.0);
+    assert!(world.started.is_empty());
+    world.advance(50.0);
+    assert_eq!(ask(&mut world, "show", json!({"name": "dat"})).unwrap()["state"], "over");
+    assert_eq!(world.started, [1], "three nodes, and not the one that floats");
+}
+
 /// FEAT-25: everybody may list, the owner makes.
 #[test]
 fn feat_25_who_may_do_what() {

@@ -7,7 +7,7 @@ use std::iter::Peekable;
 use std::ops::Deref;
 use std::vec::IntoIter;
 
-use fluxgate_engine::Event;
+use fluxgate_engine::{Event, Window};
 use fluxgate_formats::{JobId, TotalF64};
 use serde::{Deserialize, Serialize};
 
@@ -234,6 +234,10 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
     pub(super) fn pass(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let (passes, waiting, starts) = (self.engine.stats().passes, self.waiting.len(), self.starts.len());
         let actions = self.engine.pass(self.now);
+        if !self.engine.take_released_windows().is_empty() {
+            let windows: Vec<Window> = self.engine.windows().cloned().collect();
+            observers.iter_mut().for_each(|o| o.reserved(&windows, &self.surroundings.queues));
+        }
         for pass in self.engine.take_traces() {
             observers.iter_mut().try_for_each(|o| o.passed(&pass))?;
         }

@@ -180,9 +180,16 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Also checks these reservations; queues by number.
+    /// Also checks these reservations; queues by number. Told again, those that are released when they are idle lose the times that are
+    /// missing now.
     pub fn reserves(&mut self, windows: &[Window], queues: &BTreeMap<u32, String>) {
-        self.reserved = Reserved::new(windows, queues);
+        self.reserved.told(windows, queues);
+    }
+
+    /// Also knows which jobs may be ended before a reservation: those of these jobspecs.
+    pub fn with_preemptible(mut self, jobspecs: &[Arc<Jobspec>]) -> Self {
+        self.reserved.preemptible(jobspecs);
+        self
     }
 
     /// Adds a job of the workload that arrives.
@@ -252,9 +259,10 @@ impl<'a> Judge<'a> {
             self.report.add(Violation::Order(told.job));
         }
         self.last = self.last.max(told.start);
-        let run = times(told, &job, places.ranks(), &self.history, &mut self.report);
+        let ended = self.reserved.ends(&job, told, places.ranks());
+        let run = times(told, &job, (places.ranks(), ended), &self.history, &mut self.report);
         self.submissions.starts(told, &job, run, &mut self.report);
-        self.reserved.starts(&job, told.start, places.ranks(), &mut self.report);
+        self.reserved.starts(&job, (told.start, ended), places.ranks(), &mut self.report);
         Some(job)
     }
 

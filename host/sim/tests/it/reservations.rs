@@ -59,15 +59,20 @@ fn file(rows: Value) -> Reservations {
 
 /// A run with these reservations, and the judge's report of it.
 fn run(jobs: &[Job], reservations: Reservations) -> (Outcome, Vec<Row>, Report) {
-    let surroundings = Surroundings { reservations, ..Surroundings::default() };
+    run_in(jobs, &Surroundings { reservations, ..Surroundings::default() })
+}
+
+fn run_in(jobs: &[Job], surroundings: &Surroundings) -> (Outcome, Vec<Row>, Report) {
     let machine = machine();
-    let judge = RefCell::new(Judge::new(&machine.cores, &[]));
+    let judge =
+        Judge::new(&machine.cores, &[]).with_submissions(surroundings.on_failure, &surroundings.following);
+    let judge = RefCell::new(judge.with_preemptible(&surroundings.jobspecs));
     let (mut watch, mut rows) = (Watch(&judge), Collect::default());
     let jobs = jobs.iter().copied().inspect(|job| judge.borrow().comes(job));
     let greedy: Box<dyn Policy> = Box::new(Greedy);
     let outcome = driver::run_with(
         jobs,
-        &surroundings,
+        surroundings,
         machine.resources.clone(),
         driver::replay_config(),
         Some(greedy),
@@ -87,6 +92,46 @@ fn feat_28_maintenance_in_a_replay() {
     assert!(outcome.unfinished.is_empty() && report.ok(), "{:?}", report.first);
     let starts: Vec<(u64, f64)> = rows.iter().map(|row| (row.job.0, row.start)).collect();
     assert_eq!(starts, [(1, 1000.0), (3, 1050.0), (2, 1180.0)]);
+}
+
+/// FEAT-24: how many core-seconds are idle before a reservation, with jobs that may be ended before it and with jobs that may
+/// not; FEAT-21: a reservation without members leaves its nodes to others.
+#[test]
+fn feat_21_24_less_is_idle_around_a_reservation() {
+    let preemptible = |after: u32| {
+        let text = json!({"version": 1, "tasks": [{"command": ["a"], "slot": "task", "count": {"per_slot": 1}}],
+            "resources": [{"type": "slot", "count": 2, "label": "task", "with": [{"type": "core", "count": 1}]}],
+            "attributes": {"system": {"duration": 100, "preemptible-after": after}}});
+        std::sync::Arc::new(fluxgate_formats::Jobspec::from_json(&text.to_string()).unwrap())
+    };
+    let jobs: Vec<Job> = (1..=40)
+        .map(|id| Job {
+            jobspec: 1 + (id % 2) as u32,
+            ..Job::new(JobId(id), f64::from(id as u32), 2, 100.0, 100.0)
+        })
+        .collect();
+    let row = |fill: bool| {
+        json!([{"name": "dst", "kind": "dedicated", "queues": ["none"], "start": "+150s", "duration": 100, "ranks": "0-3", "fill": fill,
+            "release_when_idle": 40}])
+    };
+    let before =
+        |rows: &[Row]| rows.iter().map(|row| 2.0 * (row.end.min(151.0) - row.start.min(151.0))).sum::<f64>();
+    let mut used = Vec::new();
+    for fill in [false, true] {
+        let jobspecs = vec![preemptible(60), preemptible(10)];
+        let surroundings =
+            Surroundings { reservations: file(row(fill)), jobspecs, ..Surroundings::default() };
+        let (_, rows, report) = run_in(&jobs, &surroundings);
+        assert!(report.ok(), "{:?}", report.first);
+        used.push(before(&rows));
+        let cut: Vec<&Row> = rows.iter().filter(|row| row.end == 151.0).collect();
+        assert!(cut.iter().all(|row| row.start + 10.0 <= 151.0) && cut.is_empty() != fill, "{cut:?}");
+        // It ends 40 s after its begin.
+        let next =
+            rows.iter().map(|row| row.start).filter(|start| *start >= 151.0).fold(f64::INFINITY, f64::min);
+        assert_eq!(next, 191.0);
+    }
+    assert!(used[0] == 800.0 && used[1] > 1150.0, "of 1200 core-seconds: {used:?}");
 }
 
 /// FEAT-5: the judge sees what breaks a reservation.
@@ -161,7 +206,8 @@ proptest! {
                 "start": format!("+{start}s"), "duration": long, "ranks": if *rank == 3 { "3".to_owned() } else { format!("{rank}-3") },
                 "users": if dedicated { vec![1 + n % 2] } else { Vec::new() },
                 "magnetic": dedicated, "overlap": dedicated,
-                "margin": margin, "times": times, "every": 150,
+                "margin": if n == 3 { 0 } else { *margin }, "times": times, "every": 150,
+                "float": (n == 3 && !dedicated).then_some(30), "release_when_idle": (n == 1 && dedicated).then_some(20),
             })
         }).collect();
         let (outcome, _, report) = run(&jobs, file(json!(rows)));

@@ -13,7 +13,7 @@ fn window(name: &str, kind: &str, state: &str) -> Value {
         "places": {"nodes": 512, "constraint": {"properties": ["gpu"]}},
         "ranks": "512-1023", "nodelist": "tuo[513-1024]", "nodes": 512,
         "who": {"users": [4_000_000_001u32, 4_000_000_002u32], "groups": ["matsci"], "queues": ["pdat"], "banks": ["physics"], "magnetic": false},
-        "running": "shorten", "after": "wait", "flex": false, "overlap": false, "replace": false, "repeat": null, "note": "",
+        "running": "shorten", "after": "wait", "flex": false, "overlap": false, "release_when_idle": null, "float": null, "fill": false, "replace": false, "repeat": null, "note": "",
         "created": {"userid": 0, "time": 1_795_400_000.0}, "running_later": 3,
         "late": {"ranks": "", "nodelist": "", "nodes": 0, "jobs": 0},
     })
@@ -34,6 +34,7 @@ fn feat_10_17_one_reservation_as_text() {
     weekly["late"] = json!({"ranks": "512", "nodelist": "tuo513", "nodes": 1, "jobs": 1});
     weekly["repeat"] = json!({"every": "weekly", "zone": "Europe/Paris", "until": 0.0});
     weekly["occurrences"] = json!([[1_795_453_200.0, 1_795_507_200.0], [1_796_058_000.0, 1_796_112_000.0]]);
+    (weekly["release_when_idle"], weekly["fill"]) = (json!(1800.0), json!(true));
     insta::assert_snapshot!(render::text(&pairs(&weekly)));
 }
 
@@ -89,22 +90,24 @@ fn feat_10_requests_as_json() {
     };
     let one =
         "create dst --maintenance --start 2026-12-01T08:00 --duration 12h --hosts all --zone Europe/Paris";
-    let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --groups matsci --banks physics --queues pdat --magnetic --overlap \
+    let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --groups matsci --banks physics --queues pdat --magnetic --overlap --release-when-idle 30m --fill \
         --running shorten --after free --margin 10m --overrun 5m --repeat weekly --until 2027-01-01 --zone UTC --dry-run";
-    insta::assert_json_snapshot!([create(one).unwrap(), create(two).unwrap()]);
+    let three = "create d7 --maintenance --float 1h --start now --duration 30d --hosts node7 --zone UTC";
+    insta::assert_json_snapshot!([create(one).unwrap(), create(two).unwrap(), create(three).unwrap()]);
     let present = json!({"start": now, "end": now + 3600.0});
     let alter = |line: &str| match parse(line).unwrap() {
         ReservationCmd::Alter(args) => args.request(now, &present),
         other => panic!("{other:?}"),
     };
     let asked = alter(
-        "alter dat --end +2h --users +9,-7 --groups +bio,-matsci --banks -art --queues -pdat --running end",
+        "alter dat --end +2h --users +9,-7 --groups +bio,-matsci --banks -art --queues -pdat --running end --release-when-idle 0 --fill true",
     )
     .unwrap();
     assert_eq!(asked["end"], now + 3600.0 + 7200.0);
     assert_eq!((&asked["users_add"], &asked["users_remove"]), (&json!([9]), &json!([7])));
     assert_eq!((&asked["queues_remove"], &asked["running"]), (&json!(["pdat"]), &json!("end")));
     assert_eq!((&asked["groups_add"], &asked["groups_remove"]), (&json!(["bio"]), &json!(["matsci"])));
+    assert_eq!((&asked["release_when_idle"], &asked["fill"]), (&json!(0.0), &json!(true)));
     assert_eq!((&asked["banks_add"], &asked["banks_remove"]), (&json!([]), &json!(["art"])));
     let wrong = alter("alter dat --users carol").unwrap_err().to_string();
     assert_eq!(wrong, "--users carol: expected +NAME or -NAME");
@@ -113,6 +116,8 @@ fn feat_10_requests_as_json() {
         "create dat --start now --duration 1h",
         "create dat --start now --duration 1h --hosts all --nodes 4",
         "create dat --start now --duration 1h --hosts all --running later",
+        "create dat --start now --duration 1h --hosts all --float 1h",
+        "create dst --maintenance --start now --duration 1h --hosts all --release-when-idle 1h",
     ] {
         assert!(parse(line).is_err(), "{line}");
     }

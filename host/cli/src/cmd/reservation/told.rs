@@ -146,6 +146,7 @@ pub(super) fn table(rows: &[Value]) -> comfy_table::Table {
 pub(super) fn pairs(row: &Value) -> comfy_table::Table {
     let mut table = render::pairs();
     let plain = |key: &str| render::plain(&row[key]);
+    let optional = |key: &str| row[key].as_f64().map_or_else(|| "-".to_owned(), fsd::format);
     let seconds = |key: &str| fsd::format(row[key].as_f64().unwrap_or(0.0));
     let times = row["occurrences"].as_array().into_iter().flatten();
     let times: Vec<String> = times.map(|span| format!("{} to {}", time(&span[0]), time(&span[1]))).collect();
@@ -173,6 +174,9 @@ pub(super) fn pairs(row: &Value) -> comfy_table::Table {
         ("magnetic", plain_bool(&row["who"]["magnetic"])),
         ("flex", plain_bool(&row["flex"])),
         ("overlap", plain_bool(&row["overlap"])),
+        ("ends when idle for", optional("release_when_idle")),
+        ("longest job", optional("float")),
+        ("filled until it begins", plain_bool(&row["fill"])),
         ("running jobs", plain("running")),
         ("members at its end", plain("after")),
         ("late", late(row)),

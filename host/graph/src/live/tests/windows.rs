@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Access, OCCURRENCES_MAX, Sharing, WINDOWS_MAX, WindowError, WindowId, WindowSpan};
+use crate::{
+    Access, OCCURRENCES_MAX, Rights, Sharing, WINDOWS_MAX, WindowError, WindowId, WindowSpan, WindowTerms,
+};
 
 /// The kinds of steps.
 #[derive(Debug, Clone)]
@@ -29,6 +31,7 @@ enum Step {
         every: u32,
         times: u32,
         sharing: u8,
+        float: Option<u32>,
     },
     Remove(u32),
     Reserve {
@@ -45,19 +48,24 @@ fn access() -> impl Strategy<Value = Option<(u8, u32)>> {
 fn step() -> impl Strategy<Value = Step> {
     // Windows of all nodes leave plans in counts.
     let nodes = prop_oneof![any::<u8>(), Just(u8::MAX)];
+    let floats = prop_oneof![3 => Just(None), 1 => (1..25u32).prop_map(Some)];
     prop_oneof![
         6 => (1..5u32, 1..30u32, access(), any::<bool>())
             .prop_map(|(nodes, duration, access, cores)| Step::Start { nodes, duration, access, cores }),
         2 => (0..8usize).prop_map(Step::Release),
         3 => (1..12u32).prop_map(Step::Wait),
-        3 => (0..3u32, 0..30u32, 1..25u32, 0..4u32, 0..4u32, nodes, 25..40u32, 0..3u32, 0..3u8)
-            .prop_map(|(id, after, long, margin, overrun, nodes, every, times, sharing)| {
-                Step::Window { id, after, long, margin, overrun, nodes, every, times, sharing }
+        3 => (0..3u32, 0..30u32, 1..25u32, 0..4u32, (0..4u32, nodes), 25..40u32, 0..3u32, 0..3u8, floats)
+            .prop_map(|(id, after, long, margin, (overrun, nodes), every, times, sharing, float)| {
+                Step::Window { id, after, long, margin, overrun, nodes, every, times, sharing, float }
             }),
         1 => (0..3u32).prop_map(Step::Remove),
         2 => (1..5u32, 1..30u32, access())
             .prop_map(|(nodes, duration, access)| Step::Reserve { nodes, duration, access }),
     ]
+}
+
+fn plain(spans: Vec<WindowSpan>) -> WindowTerms {
+    WindowTerms::new(spans, Sharing::Never)
 }
 
 fn access_of(access: Option<(u8, u32)>) -> Option<Access> {
@@ -73,23 +81,27 @@ fn access_of(access: Option<(u8, u32)>) -> Option<Access> {
 struct Model {
     nodes: u32,
     held: BTreeMap<u32, (u64, f64)>,
-    windows: BTreeMap<u32, (Idset, Vec<WindowSpan>, Sharing)>,
+    windows: BTreeMap<u32, (Idset, Vec<WindowSpan>, Sharing, Option<f64>)>,
 }
 
 impl Model {
     /// FEAT-6 for one node: a request without access takes it for no span that meets a window of it; one with access takes only nodes of
-    /// the window, inside of it. FEAT-25: inside of its own window it may take nodes that another window shares.
+    /// the window, inside of it. FEAT-25: inside of its own window it may take nodes that another window shares. FEAT-23: of a floating
+    /// window it takes nodes for a bounded time.
     fn allows(&self, node: u32, access: Option<Access>, start: f64, end: f64) -> bool {
         let inside = |w: &WindowSpan| w.start <= start && end <= w.until;
         let of = access.and_then(|access| self.windows.get(&access.window().0));
-        let own = of.filter(|(ranks, spans, _)| ranks.contains(node) && spans.iter().any(inside));
-        let others = self.windows.iter().all(|(id, (ranks, spans, sharing))| {
-            let met = ranks.contains(node) && spans.iter().any(|w| w.from < end && start < w.end);
+        let own = of.filter(|(ranks, spans, ..)| ranks.contains(node) && spans.iter().any(inside));
+        let others = self.windows.iter().all(|(id, (ranks, spans, sharing, float))| {
+            let floats = |w: &WindowSpan| float.is_none_or(|float| w.start <= start && end - start > float);
+            let met =
+                ranks.contains(node) && spans.iter().any(|w| w.from < end && start < w.end && floats(w));
             let this = access.filter(|access| access.window() == WindowId(*id));
             let asked = |of: Sharing| of == Sharing::Asked;
             let never = |of: Sharing| of == Sharing::Never;
-            let shared = own
-                .is_some_and(|(.., of)| (asked(*of) || asked(*sharing)) && !never(*of) && !never(*sharing));
+            let shared = own.is_some_and(|(_, _, of, _)| {
+                (asked(*of) || asked(*sharing)) && !never(*of) && !never(*sharing)
+            });
             !met || shared
                 || this.is_some_and(|access| matches!(access, Access::Free(_)) || spans.iter().any(inside))
         });
@@ -113,7 +125,7 @@ impl Model {
         times.extend(
             self.windows
                 .values()
-                .flat_map(|(_, all, _)| all)
+                .flat_map(|(_, all, ..)| all)
                 .flat_map(|w| [w.start, w.end])
                 .filter(|time| *time > now),
         );
@@ -126,7 +138,7 @@ impl Model {
 /// A request for whole nodes, or for as many cores: nodes have one.
 fn ask(m: &mut Resources, nodes: u32, cores: bool, access: Option<Access>) -> Arc<Request> {
     let request = if cores { super::cores(m, nodes, 1) } else { super::nodes(m, nodes) };
-    m.with_access(&request, access)
+    m.with_rights(&request, Rights::of(access))
 }
 
 struct World {
@@ -160,7 +172,8 @@ impl World {
 
     /// A window of the calendar and of the model; the calendar is as the caller, who is to take ended ones away, keeps it.
     fn window(&mut self, step: &Step) {
-        let Step::Window { id, after, long, margin, overrun, nodes, every, times, sharing } = *step else {
+        let Step::Window { id, after, long, margin, overrun, nodes, every, times, sharing, float } = *step
+        else {
             return;
         };
         let ranks: Idset = (0..self.model.nodes).filter(|node| nodes >> (node % 8) & 1 == 1).collect();
@@ -171,8 +184,10 @@ impl World {
         };
         let spans: Vec<WindowSpan> = (0..=times).map(span).collect();
         let sharing = [Sharing::Never, Sharing::IfAsked, Sharing::Asked][sharing as usize];
-        self.m.put_window(WindowId(id), &ranks, spans.clone(), sharing).unwrap();
-        self.model.windows.insert(id, (ranks, spans, sharing));
+        let float = float.map(f64::from);
+        let terms = WindowTerms { float, ..WindowTerms::new(spans.clone(), sharing) };
+        self.m.put_window(WindowId(id), &ranks, terms).unwrap();
+        self.model.windows.insert(id, (ranks, spans, sharing, float));
     }
 }
 
@@ -289,7 +304,7 @@ fn feat_8_a_far_window_costs_nothing() {
         let mut m = cluster(8, 4, 0);
         if window {
             let span = WindowSpan { from: 1e6, start: 1e6, end: 2e6, until: 2e6 };
-            m.put_window(WindowId(1), &ids("0-7"), vec![span], Sharing::Never).unwrap();
+            m.put_window(WindowId(1), &ids("0-7"), plain(vec![span])).unwrap();
         }
         let (half, all, one) = (cores(&mut m, 16, 1), cores(&mut m, 32, 1), cores(&mut m, 1, 1));
         start(&mut m, 1, &half, 0.0, 50.0, Placement::First).unwrap();
@@ -314,7 +329,7 @@ fn feat_8_windows_of_all_nodes_search_no_places() {
         for week in 0..20 {
             let start = 100.0 + 1000.0 * f64::from(week);
             let span = WindowSpan { from: start, start, end: start + 300.0, until: start + 300.0 };
-            m.put_window(WindowId(week), &ids(ranks), vec![span], Sharing::Never).unwrap();
+            m.put_window(WindowId(week), &ids(ranks), plain(vec![span])).unwrap();
         }
         let (half, all, one) = (cores(&mut m, 16, 1), cores(&mut m, 32, 1), cores(&mut m, 1, 1));
         start(&mut m, 1, &half, 0.0, 50.0, Placement::First).unwrap();
@@ -351,7 +366,7 @@ fn feat_9_time_passing_searches_nothing() {
     let mut m = cluster(4, 1, 0);
     let put = |m: &mut Resources, start: f64| {
         let span = WindowSpan { from: start, start, end: 1000.0, until: 1000.0 };
-        m.put_window(WindowId(1), &ids("0-2"), vec![span], Sharing::Never).unwrap();
+        m.put_window(WindowId(1), &ids("0-2"), plain(vec![span])).unwrap();
     };
     put(&mut m, 500.0);
     let two = nodes(&mut m, 2);
@@ -372,6 +387,35 @@ fn feat_9_time_passing_searches_nothing() {
     assert!(m.match_now(&two, 1000.0, 1700.0, Placement::First).is_ok(), "the window has ended");
 }
 
+/// FEAT-23: what is known of a miss beside a floating window holds as time passes: the bound is a duration.
+#[test]
+fn feat_23_a_floating_window_bounds_durations() {
+    let mut m = cluster(4, 1, 0);
+    let span = WindowSpan { from: 10.0, start: 10.0, end: 1000.0, until: 1000.0 };
+    let terms = WindowTerms { float: Some(60.0), ..plain(vec![span]) };
+    m.put_window(WindowId(1), &ids("0-2"), terms).unwrap();
+    let two = nodes(&mut m, 2);
+    assert!(m.match_now(&two, 9.0, 5000.0, Placement::First).is_ok(), "before its start");
+    assert_eq!(m.match_now(&two, 10.0, 71.0, Placement::First), Err(NoFit::Window(WindowId(1), 70.0)));
+    let searched = m.searches();
+    for now in 11..900 {
+        let now = f64::from(now);
+        assert_eq!(m.latest_beside_windows(&two, now), now + 60.0);
+        let refused = Err(NoFit::Window(WindowId(1), now + 60.0));
+        assert_eq!(m.match_now(&two, now, now + 61.0, Placement::First), refused);
+    }
+    assert_eq!(m.searches(), searched, "time passing");
+    assert!(m.match_now(&two, 500.0, 560.0, Placement::First).is_ok(), "a short one");
+    assert_eq!(m.earliest(&two, 500.0, 61.0), Some(1000.0));
+    let one = nodes(&mut m, 1);
+    assert!(m.match_now(&one, 500.0, 5000.0, Placement::First).is_ok(), "another node");
+    assert!(m.match_now(&two, 1000.0, 5000.0, Placement::First).is_ok(), "after its end");
+    for float in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let terms = WindowTerms { float: Some(float), ..plain(vec![span]) };
+        assert_eq!(m.put_window(WindowId(2), &ids("0"), terms), Err(WindowError::Float));
+    }
+}
+
 /// A window whose times are not in order is refused, and the calendar is bounded (FEAT-30).
 #[test]
 fn feat_30_windows_are_checked_and_bounded() {
@@ -384,23 +428,13 @@ fn feat_30_windows_are_checked_and_bounded() {
         WindowSpan { end: f64::INFINITY, until: f64::INFINITY, ..span },
         WindowSpan { from: f64::NAN, ..span },
     ] {
-        assert_eq!(
-            m.put_window(WindowId(0), &ids("0"), vec![span, wrong], Sharing::Never),
-            Err(WindowError::Times)
-        );
+        assert_eq!(m.put_window(WindowId(0), &ids("0"), plain(vec![span, wrong])), Err(WindowError::Times));
     }
     for id in 0..WINDOWS_MAX as u32 {
-        m.put_window(WindowId(id), &ids("0"), vec![span], Sharing::Never).unwrap();
+        m.put_window(WindowId(id), &ids("0"), plain(vec![span])).unwrap();
     }
-    assert_eq!(
-        m.put_window(WindowId(u32::MAX), &ids("0"), vec![span], Sharing::Never),
-        Err(WindowError::TooMany)
-    );
-    assert_eq!(
-        m.put_window(WindowId(7), &ids("0"), vec![span], Sharing::Never),
-        Ok(()),
-        "in the place of another"
-    );
+    assert_eq!(m.put_window(WindowId(u32::MAX), &ids("0"), plain(vec![span])), Err(WindowError::TooMany));
+    assert_eq!(m.put_window(WindowId(7), &ids("0"), plain(vec![span])), Ok(()), "in the place of another");
     let often = vec![span; OCCURRENCES_MAX + 1];
-    assert_eq!(m.put_window(WindowId(7), &ids("0"), often, Sharing::Never), Err(WindowError::TooOften));
+    assert_eq!(m.put_window(WindowId(7), &ids("0"), plain(often)), Err(WindowError::TooOften));
 }

@@ -1,0 +1,189 @@
+//! What a window asks beside its nodes: that it ends when it is idle, that it floats, and that it is filled until it begins.
+
+use fluxgate_engine::{Action, OnRunning, WindowKind, WindowRefused};
+use fluxgate_formats::JobId;
+use serde_json::json;
+
+use crate::common::*;
+use crate::windows::{dedicated, nodes, of_user, put, ranks, reason, window};
+
+/// Jobs of one user and one node each, named for a window or not; returns those that start.
+fn come(engine: &mut fluxgate_engine::Engine, now: f64, jobs: &[(u64, f64, Option<&str>)]) -> Vec<u64> {
+    for (id, duration, named) in jobs {
+        engine.step(of_user(*id, 1, nodes(1, *duration, "", *named)), now);
+    }
+    started(&engine.pass(now))
+}
+
+#[test]
+fn feat_21_a_window_without_members_ends_early() {
+    let mut engine = engine(2, 1);
+    install(&mut engine, Script::named("easy").run(easy), 0.0);
+    let mut dat = dedicated(window("dat", (100.0, 1000.0), ranks("0-1")), &[1], &[], false);
+    dat.release_when_idle = Some(30.0);
+    put(&mut engine, dat.clone(), 0.0);
+    assert_eq!(come(&mut engine, 0.0, &[(1, 300.0, None)]), [] as [u64; 0], "it would end inside");
+    // Nothing happens before it begins; then a member runs, and another waits.
+    assert_eq!(engine.next_wake(), Some(100.0));
+    assert!(started(&engine.pass(100.0)).is_empty());
+    assert_eq!(engine.next_wake(), Some(130.0));
+    assert_eq!(come(&mut engine, 120.0, &[(2, 50.0, Some("dat")), (3, 50.0, Some("dat"))]), [2, 3]);
+    assert_eq!(engine.next_wake(), Some(1000.0), "a member runs");
+    engine.step(free(2), 150.0);
+    engine.pass(150.0);
+    assert_eq!(engine.next_wake(), Some(1000.0), "another one does");
+    engine.step(of_user(4, 1, nodes(2, 50.0, "", Some("dat"))), 150.0);
+    engine.pass(150.0);
+    engine.step(free(3), 160.0);
+    assert_eq!(started(&engine.pass(160.0)), [4]);
+    engine.step(free(4), 200.0);
+    engine.pass(200.0);
+    // A checkpoint knows since when.
+    let kept = engine.checkpoint().unwrap().0;
+    let spec = |id: JobId| (id == JobId(1)).then(|| nodes(1, 300.0, "", None));
+    let mut again =
+        fluxgate_engine::Engine::resume(&kept, spec, None, std::collections::BTreeMap::new()).unwrap();
+    assert_eq!(again.next_wake(), Some(230.0));
+    assert_eq!(started(&again.pass(230.0)), [1]);
+    assert_eq!(engine.next_wake(), Some(230.0));
+    assert!(started(&engine.pass(229.0)).is_empty());
+    assert_eq!(started(&engine.pass(230.0)), [1], "others have its nodes");
+    assert_eq!(engine.take_released_windows(), [("dat".to_owned(), 30.0)]);
+    assert!(engine.window("dat").unwrap().occurrences.is_empty());
+    // Of a window that comes again, one time is over.
+    let mut often = dedicated(window("often", (300.0, 400.0), ranks("1")), &[1], &[], false);
+    often.occurrences.push(fluxgate_engine::Occurrence {
+        start: 900.0,
+        end: 950.0,
+        begins: "later".to_owned(),
+    });
+    often.release_when_idle = Some(30.0);
+    put(&mut engine, often, 250.0);
+    engine.pass(300.0);
+    engine.pass(330.0);
+    let left = &engine.window("often").unwrap().occurrences;
+    assert_eq!(left.iter().map(|at| at.start).collect::<Vec<_>>(), [900.0]);
+    // A member that waits keeps it, too.
+    let mut kept = dedicated(window("kept", (400.0, 800.0), ranks("1")), &[1], &[], false);
+    kept.release_when_idle = Some(30.0);
+    put(&mut engine, kept, 350.0);
+    assert_eq!(
+        come(&mut engine, 400.0, &[(9, 900.0, Some("kept"))]),
+        [] as [u64; 0],
+        "longer than the window"
+    );
+    engine.pass(430.0);
+    assert!(engine.window("kept").unwrap().is_active(430.0));
+    engine.step(fluxgate_engine::Event::Cancel { id: JobId(9) }, 440.0);
+    engine.pass(440.0);
+    assert_eq!(engine.next_wake(), Some(470.0));
+}
+
+#[test]
+fn feat_23_nodes_of_a_floating_window_take_short_jobs() {
+    let mut engine = engine(2, 1);
+    install(&mut engine, Script::named("easy").run(easy), 0.0);
+    let mut soon = window("soon", (0.0, 10_000.0), ranks("0-1"));
+    soon.float = Some(60.0);
+    put(&mut engine, soon, 0.0);
+    assert_eq!(come(&mut engine, 5.0, &[(1, 61.0, None), (2, 60.0, None)]), [2]);
+    assert_eq!(reason(&engine, 1), "its nodes take jobs of 1m at most, for maintenance soon");
+    // Time passing helps nobody; a job of the bound starts at any time.
+    assert_eq!(come(&mut engine, 500.0, &[(3, 60.0, None)]), [3]);
+    assert!(started(&engine.pass(1000.0)).is_empty());
+    for id in [2, 3] {
+        engine.step(free(id), 1000.0);
+    }
+    assert!(started(&engine.pass(1000.0)).is_empty());
+    assert_eq!(started(&engine.pass(10_000.0)), [1]);
+}
+
+#[test]
+fn feat_24_preemptible_jobs_run_until_a_window_begins() {
+    let limit = |actions: &[Action]| {
+        let start = |action: &Action| match action {
+            Action::Start { id, r, .. } => Some((id.0, r.expiration)),
+            _ => None,
+        };
+        actions.iter().filter_map(start).collect::<Vec<_>>()
+    };
+    let preemptible = |after: f64, duration: f64| {
+        let mut spec = (*nodes(1, duration, "", None)).clone();
+        spec.set_system_attr("preemptible-after", json!(after)).unwrap();
+        std::sync::Arc::new(spec)
+    };
+    for fill in [false, true] {
+        let mut engine = engine(4, 1);
+        install(&mut engine, Script::named("easy").run(easy), 0.0);
+        let mut dst = window("dst", (1000.0, 2000.0), ranks("0-3"));
+        (dst.fill, dst.margin) = (fill, 10.0);
+        put(&mut engine, dst, 0.0);
+        engine.step(of_user(1, 1, nodes(1, 5000.0, "", None)), 400.0);
+        engine.step(of_user(2, 1, preemptible(600.0, 5000.0)), 400.0);
+        engine.step(of_user(3, 1, preemptible(590.0, 5000.0)), 400.0);
+        engine.step(of_user(4, 1, preemptible(0.0, 0.0)), 400.0);
+        engine.step(of_user(5, 1, preemptible(590.0, 50.0)), 400.0);
+        let out = engine.pass(400.0);
+        let expected: &[(u64, f64)] =
+            if fill { &[(3, 990.0), (4, 990.0), (5, 450.0)] } else { &[(5, 450.0)] };
+        assert_eq!(limit(&out), expected, "fill is {fill}");
+        assert!(reason(&engine, 2).contains("maintenance dst"), "{}", reason(&engine, 2));
+        if !fill {
+            // The window is changed while they wait.
+            let mut dst = window("dst", (1000.0, 2000.0), ranks("0-3"));
+            dst.fill = true;
+            put(&mut engine, dst, 410.0);
+            assert_eq!(limit(&engine.pass(410.0)), [(3, 1000.0), (4, 1000.0)], "after 590 s, and at once");
+        }
+    }
+}
+
+#[test]
+fn feat_21_23_24_what_is_not_possible() {
+    let engine = engine(2, 1);
+    let plain = || window("a", (100.0, 200.0), ranks("0-1"));
+    let members = || dedicated(plain(), &[1], &[], false);
+    for (what, window) in [
+        ("float is a duration, longer than 0", {
+            let mut w = plain();
+            w.float = Some(0.0);
+            w
+        }),
+        ("only maintenance floats", {
+            let mut w = members();
+            w.float = Some(60.0);
+            w
+        }),
+        ("only maintenance floats", {
+            let mut w = plain();
+            (w.float, w.running) = (Some(60.0), OnRunning::End);
+            w
+        }),
+        ("neither a margin nor jobs that fill it", {
+            let mut w = plain();
+            (w.float, w.margin) = (Some(60.0), 1.0);
+            w
+        }),
+        ("neither a margin nor jobs that fill it", {
+            let mut w = plain();
+            (w.float, w.fill) = (Some(60.0), true);
+            w
+        }),
+        ("release-when-idle is a duration", {
+            let mut w = members();
+            w.release_when_idle = Some(f64::NAN);
+            w
+        }),
+        ("maintenance has no members, and is not", {
+            let mut w = plain();
+            w.release_when_idle = Some(60.0);
+            w
+        }),
+    ] {
+        assert!(matches!(window.kind, WindowKind::Maintenance | WindowKind::Dedicated));
+        match engine.plan_window(window, 0.0) {
+            Err(WindowRefused::Wrong(why)) => assert!(why.contains(what), "{why}"),
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+}
