@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 pub const WINDOW_NAME_MAX: usize = 64;
 /// Most bytes of its note.
 pub const WINDOW_NOTE_MAX: usize = 256;
+/// Most pools of which one window keeps amounts.
+pub const WINDOW_POOLS_MAX: usize = 64;
 /// Most users, groups, queues and banks, each, that one window names; and most users of all its groups together.
 pub const MEMBERS_MAX: usize = 1024;
 
@@ -159,6 +161,10 @@ pub struct Window {
     /// Jobs that may be ended (`attributes.system.preemptible-after`) run until it begins, whatever their limits are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fill: bool,
+    /// Units of pools that it keeps, by the name of the pool (see [`fluxgate_graph::Resources::pool_units`]). A job that asks for
+    /// none of them is not concerned.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pools: BTreeMap<String, u64>,
     /// What happens to jobs in the way.
     pub running: OnRunning,
     /// What happens to members that wait at its end.
@@ -190,6 +196,7 @@ impl Window {
             release_when_idle: None,
             float: None,
             fill: false,
+            pools: BTreeMap::new(),
             running: OnRunning::Ignore,
             after: AfterWindow::Wait,
             repeat: None,
@@ -200,7 +207,13 @@ impl Window {
 
     /// What is in the calendar of the ledger.
     pub(crate) fn terms(&self) -> WindowTerms {
-        WindowTerms { float: self.float, fills: self.fill, ..WindowTerms::new(self.spans(), self.sharing()) }
+        let amounts = self.pools.iter().map(|(pool, units)| (pool.clone(), *units)).collect();
+        WindowTerms {
+            float: self.float,
+            fills: self.fill,
+            amounts,
+            ..WindowTerms::new(self.spans(), self.sharing())
+        }
     }
 
     /// Its times in the calendar of the ledger.

@@ -66,4 +66,5 @@ pub use live::reservations::{RESERVATIONS_MAX, ReserveError};
 pub use live::resource_kinds::ResourceKind;
 pub use live::resources::{Resources, Totals};
 pub use live::take::Selection;
+pub use live::window_pools::PoolError;
 pub use record::runs::CoreRun;

@@ -12,7 +12,7 @@
 //!
 //! All reservations are made when the workload begins. This module knows neither jobs nor policies.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::Path;
 
@@ -227,6 +227,7 @@ impl Row {
             release_when_idle: self.release_when_idle.as_ref().map(Seconds::value).transpose()?,
             float: self.float.as_ref().map(Seconds::value).transpose()?,
             fill: self.fill,
+            pools: BTreeMap::new(),
             running: OnRunning::Ignore,
             after: AfterWindow::Wait,
             repeat: None,

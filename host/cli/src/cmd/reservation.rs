@@ -4,7 +4,7 @@
 
 mod told;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
@@ -93,7 +93,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "TIME")]
     end: Option<String>,
     /// These hosts, as a hostlist (RFC 29), or all.
-    #[arg(long, value_name = "HOSTS", conflicts_with = "nodes", required_unless_present = "nodes")]
+    #[arg(long, value_name = "HOSTS", conflicts_with = "nodes", required_unless_present_any = ["nodes", "pool"])]
     hosts: Option<String>,
     /// So many nodes, which the scheduler chooses; those that go down before the start are replaced.
     #[arg(long, value_name = "N")]
@@ -134,6 +134,9 @@ pub(crate) struct Create {
     /// Jobs that may be ended (preemptible-after in their jobspec) run until it begins, whatever their limits are.
     #[arg(long, conflicts_with = "float")]
     fill: bool,
+    /// So much of a pool, such as scratch=all, power/rack0=6kW or /site/chassis0/ssd0=50%, with nodes or without; may be repeated.
+    #[arg(long, value_name = "POOL=AMOUNT", requires = "maintenance", conflicts_with = "float")]
+    pool: Vec<String>,
     /// Running jobs that are expected to end after its start [default: refuse; for maintenance ignore].
     #[arg(long, value_enum)]
     running: Option<Running>,
@@ -213,6 +216,9 @@ pub(crate) struct Alter {
     /// Whether jobs that may be ended run until it begins.
     #[arg(long, value_name = "BOOL")]
     fill: Option<bool>,
+    /// Other amounts of pools, instead of all of before; may be repeated.
+    #[arg(long, value_name = "POOL=AMOUNT")]
+    pool: Vec<String>,
     /// Running jobs that are expected to end after its start.
     #[arg(long, value_enum)]
     running: Option<Running>,
@@ -283,6 +289,14 @@ fn optional(flag: &str, text: Option<&String>) -> Result<Option<f64>> {
     text.map(|text| duration(flag, text)).transpose()
 }
 
+/// Amounts of pools.
+fn pools(list: &[String]) -> Result<BTreeMap<&str, &str>> {
+    let one = |text: &String| format!("--pool {text}: expected POOL=AMOUNT, such as scratch=all");
+    list.iter()
+        .map(|text| text.split_once('=').filter(|(pool, _)| !pool.is_empty()).ok_or_else(|| usage(one(text))))
+        .collect()
+}
+
 /// A user by name or number.
 fn user(text: &str) -> Result<u32> {
     if let Ok(number) = text.parse() {
@@ -341,6 +355,7 @@ impl Create {
             "release_when_idle": optional("release-when-idle", self.release_when_idle.as_ref())?,
             "float": optional("float", self.float.as_ref())?,
             "fill": self.fill,
+            "pools": pools(&self.pool)?,
             "running": self.running.map(word),
             "after": self.after.map(word),
             "margin": optional("margin", self.margin.as_ref())?,
@@ -382,6 +397,7 @@ impl Alter {
             "release_when_idle": optional("release-when-idle", self.release_when_idle.as_ref())?,
             "float": optional("float", self.float.as_ref())?,
             "fill": self.fill,
+            "pools": if self.pool.is_empty() { None } else { Some(pools(&self.pool)?) },
             "running": self.running.map(word),
             "after": self.after.map(word),
             "margin": optional("margin", self.margin.as_ref())?,

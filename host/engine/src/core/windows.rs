@@ -121,9 +121,8 @@ impl Core {
                     .occurrences
                     .iter()
                     .find(|times| times.start - window.margin <= now && now < times.end);
-                for job in due
-                    .into_iter()
-                    .flat_map(|times| self.jobs_across(&window.ranks, times.start - window.margin))
+                for job in
+                    due.into_iter().flat_map(|times| self.jobs_across(&window, times.start - window.margin))
                 {
                     ended.push((job.0, Arc::clone(&name)));
                 }
@@ -191,13 +190,22 @@ impl Core {
             .any(|(id, _)| !self.resources.ranks_held(*id).intersection(&window.ranks).is_empty())
     }
 
-    /// The jobs that hold some of these ranks, began before `from` and are expected to end after it; with their ends.
-    pub(crate) fn jobs_across(&self, ranks: &Idset, from: f64) -> Vec<(JobId, f64)> {
+    /// The jobs that hold some nodes of a window, or of its pools, began before `from` and are expected to end after it; with their
+    /// ends.
+    pub(crate) fn jobs_across(&self, window: &Window, from: f64) -> Vec<(JobId, f64)> {
         let across = self.running.iter().filter(|(_, running)| running.start < from && running.end > from);
         across
-            .filter(|(id, _)| !self.resources.ranks_held(**id).intersection(ranks).is_empty())
+            .filter(|(id, _)| {
+                !self.resources.ranks_held(**id).intersection(&window.ranks).is_empty()
+                    || self.holds_of_pools(**id, window)
+            })
             .map(|(id, running)| (*id, running.end))
             .collect()
+    }
+
+    /// True if a job holds some of the pools that a window keeps.
+    fn holds_of_pools(&self, id: JobId, window: &Window) -> bool {
+        window.pools.keys().any(|pool| self.resources.holds_of_pool(id, pool))
     }
 
     /// The nodes of a window that jobs hold which began before `start` and use no other window that shares them, and these jobs.
@@ -240,7 +248,9 @@ impl Core {
             }
             let shared = |of: &Window| own.iter().any(|own| own.sharing().with(of.sharing()));
             let met = self.windows.by_id(window);
-            if let Some(of) = met.filter(|of| !of.ranks.intersection(&ranks).is_empty() && !shared(of)) {
+            let here =
+                |of: &&Window| !of.ranks.intersection(&ranks).is_empty() || self.holds_of_pools(id, of);
+            if let Some(of) = met.filter(|of| here(of) && !shared(of)) {
                 let met = of.occurrences.iter().find(|times| times.start == span.start);
                 let begins = met.map_or("", |met| met.begins.as_str());
                 return Some(format!("its nodes are reserved from {begins} for {}", of.title()));

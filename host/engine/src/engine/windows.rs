@@ -10,7 +10,7 @@ use fluxgate_graph::{OCCURRENCES_MAX, WINDOWS_MAX};
 use super::Engine;
 use crate::event::Action;
 use crate::windows::{
-    MEMBERS_MAX, OnRunning, WINDOW_NOTE_MAX, Window, WindowKind, Windows, check_window_name,
+    MEMBERS_MAX, OnRunning, WINDOW_NOTE_MAX, WINDOW_POOLS_MAX, Window, WindowKind, Windows, check_window_name,
 };
 
 /// Type of the exception that ends a job in the way of a window.
@@ -138,8 +138,25 @@ impl Engine {
         if window.release_when_idle.is_some() && window.kind == WindowKind::Maintenance {
             return wrong(format!("{name}: maintenance has no members, and is not released when it is idle"));
         }
-        if window.ranks.is_empty() {
-            return wrong(format!("{name}: it has no nodes"));
+        if !window.pools.is_empty() && (window.kind != WindowKind::Maintenance || window.float.is_some()) {
+            return wrong(format!("{name}: only maintenance at fixed times keeps amounts of pools"));
+        }
+        if window.pools.len() > WINDOW_POOLS_MAX {
+            return wrong(format!("{name}: more than {WINDOW_POOLS_MAX} pools"));
+        }
+        for (pool, units) in &window.pools {
+            let unitless = core.resources.pool_units(pool, "all");
+            match unitless {
+                Err(error) => return wrong(format!("{name}: {error}")),
+                Ok(all) if *units == 0 || *units > all => {
+                    let all = core.resources.said_of_pool(pool, all);
+                    return wrong(format!("{name}: pool {pool} has {all}, and some of it is kept"));
+                }
+                Ok(_) => {}
+            }
+        }
+        if window.ranks.is_empty() && window.pools.is_empty() {
+            return wrong(format!("{name}: it has neither nodes nor pools"));
         }
         let unknown = window.ranks.difference(&core.resources.to_r_all().ranks());
         if !unknown.is_empty() {
@@ -151,11 +168,11 @@ impl Engine {
         let in_the_way = match (active, window.float) {
             (true, _) => Vec::new(),
             (false, Some(float)) => {
-                let mut late = core.jobs_across(&window.ranks, first.max(now));
+                let mut late = core.jobs_across(&window, first.max(now));
                 late.retain(|(_, end)| *end > first.max(now) + float);
                 late
             }
-            (false, None) => core.jobs_across(&window.ranks, first.max(now)),
+            (false, None) => core.jobs_across(&window, first.max(now)),
         };
         if window.running == OnRunning::Refuse && !in_the_way.is_empty() {
             return Err(WindowRefused::Running(name, in_the_way));
@@ -218,9 +235,9 @@ impl Engine {
         std::mem::take(&mut self.core.windows.released)
     }
 
-    /// The running jobs on the nodes of a window that are expected to end after this time, with their ends.
-    pub fn jobs_across(&self, ranks: &Idset, from: f64) -> Vec<(JobId, f64)> {
-        self.core.jobs_across(ranks, from)
+    /// The running jobs on the nodes of a window, or with some of its pools, that are expected to end after this time, with their ends.
+    pub fn jobs_across(&self, window: &Window, from: f64) -> Vec<(JobId, f64)> {
+        self.core.jobs_across(window, from)
     }
 
     /// What is late in a window that is on: those of its nodes that jobs hold which began before it, whatever they were expected

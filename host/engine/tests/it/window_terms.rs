@@ -187,3 +187,96 @@ fn feat_21_23_24_what_is_not_possible() {
         }
     }
 }
+
+/// Four nodes on one file system of 10 GB/s.
+fn with_file_system() -> fluxgate_engine::Engine {
+    let r = json!({
+        "version": 1,
+        "execution": {"R_lite": [{"rank": "0-3", "children": {"core": "0-3"}}], "nodelist": ["n[0-3]"], "starttime": 0.0, "expiration": 0.0},
+        "scheduling": {"writer": "fluxgate", "flow": {"io": {"unit": "GB/s", "pools": [{"name": "pfs", "size": 10, "hosts": "n[0-3]"}]}}},
+    });
+    let mut machine =
+        fluxgate_graph::Resources::from_r(&fluxgate_formats::R::from_value(&r).unwrap()).unwrap();
+    machine.set_up(&ranks("0-3"));
+    fluxgate_engine::Engine::new(machine, fluxgate_engine::Config::default())
+}
+
+/// A node with one core and some GB/s.
+fn streaming(amount: u32, duration: f64) -> std::sync::Arc<fluxgate_formats::Jobspec> {
+    let text = json!({
+        "version": 9999,
+        "resources": [{"type": "node", "count": 1, "with": [{"type": "slot", "count": 1, "label": "x",
+            "with": [{"type": "core", "count": 1}, {"type": "io", "count": amount}]}]}],
+        "tasks": [{"command": ["a"], "slot": "x", "count": {"per_slot": 1}}],
+        "attributes": {"system": {"duration": duration}},
+    });
+    std::sync::Arc::new(fluxgate_formats::Jobspec::from_json(&text.to_string()).unwrap())
+}
+
+/// FEAT-11: the downtime of a file system: jobs that use it are refused by name, ended or told of; others go on starting.
+#[test]
+fn feat_11_the_downtime_of_a_file_system() {
+    let mut engine = with_file_system();
+    install(&mut engine, Script::named("easy").run(easy), 0.0);
+    engine.step(of_user(1, 1, streaming(3, 500.0)), 0.0);
+    engine.step(of_user(2, 1, cores(1, 500.0)), 0.0);
+    assert_eq!(started(&engine.pass(0.0)), [1, 2]);
+    let down = || {
+        let mut down = window("pfs", (100.0, 200.0), ranks(""));
+        down.pools.insert("io/pfs".to_owned(), engine_units(10));
+        down
+    };
+    let refused = {
+        let mut w = down();
+        w.running = OnRunning::Refuse;
+        engine.plan_window(w, 0.0)
+    };
+    assert_eq!(
+        refused,
+        Err(WindowRefused::Running("pfs".to_owned(), vec![(JobId(1), 500.0)])),
+        "who uses it"
+    );
+    let mut ending = down();
+    ending.running = OnRunning::End;
+    put(&mut engine, ending, 0.0);
+    engine.step(of_user(3, 1, streaming(1, 101.0)), 0.0);
+    engine.step(of_user(4, 1, streaming(1, 100.0)), 0.0);
+    engine.step(of_user(5, 1, cores(1, 900.0)), 0.0);
+    assert_eq!(started(&engine.pass(0.0)), [4, 5]);
+    assert_eq!(reason(&engine, 3), "reserved from at 100 for maintenance pfs");
+    let longer = fluxgate_engine::Event::Expiration { id: JobId(4), expiration: 150.0, token: 1 };
+    let out = format!("{:?}", engine.step(longer, 10.0));
+    assert!(out.contains("reserved from at 100 for maintenance pfs"), "{out}");
+    let out = engine.pass(100.0);
+    let ended = |action: &Action| match action {
+        Action::Raise { id, kind, .. } => Some((id.0, kind.clone())),
+        _ => None,
+    };
+    assert_eq!(out.iter().filter_map(ended).collect::<Vec<_>>(), [(1, "reservation".to_owned())]);
+    for id in [1, 4] {
+        engine.step(free(id), 110.0);
+    }
+    assert!(started(&engine.pass(110.0)).is_empty());
+    assert_eq!(started(&engine.pass(200.0)), [3]);
+    for (what, change) in [
+        ("there is no pool \"scratch\"", ("scratch", 1)),
+        ("pool io/pfs has 10 GB/s", ("io/pfs", engine_units(11))),
+        ("pool io/pfs has 10 GB/s", ("io/pfs", 0)),
+    ] {
+        let mut wrong = window("w", (300.0, 400.0), ranks(""));
+        wrong.pools.insert(change.0.to_owned(), change.1);
+        let why = engine.plan_window(wrong, 200.0).unwrap_err().to_string();
+        assert!(why.contains(what), "{why}");
+    }
+    let members = dedicated(down(), &[1], &[], false);
+    assert!(
+        engine.plan_window(members, 0.0).unwrap_err().to_string().contains("only maintenance at fixed times")
+    );
+    let empty = engine.plan_window(window("w", (300.0, 400.0), ranks("")), 200.0).unwrap_err().to_string();
+    assert!(empty.contains("neither nodes nor pools"), "{empty}");
+}
+
+/// GB/s in units of the ledger.
+fn engine_units(gb: u64) -> u64 {
+    gb * 1_000_000_000
+}

@@ -492,7 +492,7 @@ fn feat_30_what_is_not_accepted() {
     assert!(said(Window { name: long, ..good() }).contains("is accepted"));
     assert_eq!(said(window("dst", (200.0, 200.0), ranks("0"))), "dst: its end is not later than its start");
     assert_eq!(said(window("dst", (-9.0, -3.0), ranks("0"))), "dst: it would be over already");
-    assert_eq!(said(window("dst", (100.0, 200.0), Idset::new())), "dst: it has no nodes");
+    assert_eq!(said(window("dst", (100.0, 200.0), Idset::new())), "dst: it has neither nodes nor pools");
     assert_eq!(said(window("dst", (100.0, 200.0), ranks("0-3"))), "dst: ranks 2-3 are not in the inventory");
     assert_eq!(
         said(dedicated(good(), &[], &[], false)),

@@ -115,12 +115,14 @@ pub struct WindowTerms {
     pub float: Option<f64>,
     /// Preemptible jobs may run until it begins.
     pub fills: bool,
+    /// The units that it keeps of pools, by the name of the pool.
+    pub amounts: Vec<(String, u64)>,
 }
 
 impl WindowTerms {
     /// A window that keeps its nodes at these times, and does nothing else.
     pub fn new(spans: Vec<WindowSpan>, sharing: Sharing) -> WindowTerms {
-        WindowTerms { spans, sharing, float: None, fills: false }
+        WindowTerms { spans, sharing, float: None, fills: false, amounts: Vec::new() }
     }
 }
 
@@ -152,6 +154,8 @@ pub(crate) struct Window {
     pub(crate) sharing: Sharing,
     pub(crate) float: Option<f64>,
     pub(crate) fills: bool,
+    /// Units that it keeps of pools, by position in `Graph::upper`.
+    pub(crate) amounts: Box<[(u32, u64)]>,
 }
 
 impl Window {
@@ -239,11 +243,6 @@ impl Calendar {
             it.span.end > start && it.float.is_none_or(|float| it.span.start <= start && end > start + float)
         });
         met.map(|it| (it.id, &it.span, &self.windows[&it.id]))
-    }
-
-    /// Does a span meet a window?
-    pub(crate) fn meets(&self, start: f64, end: f64) -> bool {
-        self.meeting(start, end).next().is_some()
     }
 
     /// The first time after `now` at which a request may start that might not before; infinite if there is none.

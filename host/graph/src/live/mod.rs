@@ -45,4 +45,5 @@ mod tests;
 pub(crate) mod timeline;
 pub(crate) mod view;
 pub(crate) mod why;
+pub(crate) mod window_pools;
 pub(crate) mod windows;

@@ -30,6 +30,7 @@ use crate::live::share;
 use crate::live::take::{self, Match};
 use crate::live::timeline::{Extra, Hints, Step, Sweep, simulate};
 use crate::live::view::{Eligible, Overlay, View};
+use crate::live::window_pools::Future;
 
 /// Most simulations of one search; beyond them only the tentative places of reservations decide.
 pub const REPLAYS_MAX: usize = 64;
@@ -321,14 +322,20 @@ impl Places {
         hints: &mut Hints,
     ) -> Result<Match, Option<Delay>> {
         let count = self.steps.iter().filter(|s| s.start < end).count();
+        let alone = Future { now, then: None, steps: &[] };
+        let less = machine.less(None, request, &alone, (now, end));
         if count == 0 {
-            return matcher::find(machine.view(None), request, eligible, placement).ok_or(None);
+            return matcher::find(machine.view(less.as_ref()), request, eligible, placement).ok_or(None);
         }
-        let view = machine.view(None);
         if self.outside[count - 1].is_none() {
+            let view = machine.view(None);
             self.outside[count - 1] = Some(self.make_outside(view, count));
         }
         let outside = self.outside[count - 1].as_ref();
+        let future = Future { steps: &self.steps, ..alone };
+        let outside_less = machine.less(outside, request, &future, (now, end));
+        let outside = outside_less.as_ref().or(outside);
+        let view = machine.view(less.as_ref());
         if let Some(found) = matcher::find(machine.view(outside), request, eligible, placement) {
             return Ok(found);
         }
@@ -438,7 +445,10 @@ impl Places {
             let end = at + duration;
             let between = machine.eligible_between(request, at, at + limit);
             let eligible = &*between;
-            let view = machine.view(Some(&sweep.overlay));
+            let future = Future { now, then: Some(&sweep.overlay), steps: &self.steps };
+            let less = machine.less(Some(&sweep.overlay), request, &future, (at, at + limit));
+            let seen = less.as_ref().unwrap_or(&sweep.overlay);
+            let view = machine.view(Some(seen));
             let Some(found) = matcher::find(view, request, eligible, Placement::First) else { continue };
             let later: Vec<&Step> = self.steps.iter().filter(|s| s.start > at && s.start < end).collect();
             if later.is_empty() {
@@ -452,6 +462,8 @@ impl Places {
                 continue;
             }
             let outside = outside_later(machine, &sweep.overlay, &later);
+            let outside_less = machine.less(Some(&outside), request, &future, (at, at + limit));
+            let outside = outside_less.unwrap_or(outside);
             if let Some(found) =
                 matcher::find(machine.view(Some(&outside)), request, eligible, Placement::First)
             {

@@ -23,6 +23,7 @@ use crate::live::plan::{self, Plan};
 use crate::live::request::{Request, ShapeId};
 use crate::live::resources::Resources;
 use crate::live::take::Selection;
+use crate::live::window_pools::Future;
 
 /// The planning state; see the module.
 #[derive(Debug, Default)]
@@ -89,7 +90,9 @@ impl Resources {
             if self.machine.reservations.any_before(end) {
                 self.with_plan(now, |plan, machine| plan.admit(machine, request, &eligible, end, placement))
             } else {
-                matcher::find(self.machine.view(None), request, &eligible, placement).ok_or(None)
+                let less =
+                    self.machine.less(None, request, &Future { now, then: None, steps: &[] }, (now, end));
+                matcher::find(self.machine.view(less.as_ref()), request, &eligible, placement).ok_or(None)
             }
         };
         if let Err(Some((id, latest))) = found {

@@ -16,6 +16,7 @@ use crate::live::request::{Need, Request, ShapeId};
 use crate::live::reservations::Reservation;
 use crate::live::take::{self, Match};
 use crate::live::view::{Eligible, Order, Overlay, Where};
+use crate::live::window_pools::Future;
 use crate::live::{future, local, share};
 
 /// Former places of reservations, by job.
@@ -141,7 +142,8 @@ pub(crate) fn simulate(
                 break;
             }
             waiting.pop_front();
-            match place(machine, &overlay, (at, r), hints) {
+            let future = Future { now, then: Some(&overlay), steps: &steps };
+            match place(machine, &overlay, &future, (at, r), hints) {
                 Some(found) => {
                     apply(machine, &mut overlay, &found, true);
                     let end = at + r.duration;
@@ -230,8 +232,16 @@ fn states_reserved(
 }
 
 /// A place for a reservation: its former place, else nodes whose jobs have ended by then, else from the far end.
-fn place(machine: &Machine, overlay: &Overlay, (at, r): (f64, &Reservation), hints: &Hints) -> Option<Match> {
+fn place(
+    machine: &Machine,
+    overlay: &Overlay,
+    future: &Future<'_>,
+    (at, r): (f64, &Reservation),
+    hints: &Hints,
+) -> Option<Match> {
     let eligible = machine.eligible_between(&r.request, at, at + r.limit);
+    let less = machine.less(Some(overlay), &r.request, future, (at, at + r.limit));
+    let overlay = less.as_ref().unwrap_or(overlay);
     // The former place is best: then no other reservation moves.
     if let Some((shape, found)) = hints.get(&r.id)
         && *shape == r.request.shape

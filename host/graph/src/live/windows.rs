@@ -23,8 +23,19 @@ use crate::live::view::Eligible;
 impl Machine {
     /// Do windows decide on which nodes a request may be for a span?
     pub(crate) fn windowed(&self, request: &Request, start: f64, end: f64) -> bool {
-        !self.calendar.is_empty() && self.calendar.meets(start, end)
+        !self.calendar.is_empty() && self.met(request, start, end).next().is_some()
             || matches!(request.access(), Some(Access::Only(_)))
+    }
+
+    /// The windows that a span meets, without those that are nothing to a request.
+    fn met<'a>(
+        &'a self,
+        request: &'a Request,
+        start: f64,
+        end: f64,
+    ) -> impl Iterator<Item = (WindowId, &'a WindowSpan, &'a Window)> {
+        let met = self.calendar.meeting(start, end);
+        met.filter(|(_, _, window)| Machine::concerns(request, window))
     }
 
     /// What windows leave a request of a span, without a look at the nodes.
@@ -37,7 +48,7 @@ impl Machine {
         // A request without any of these takes nothing of a node.
         let of_nodes = request.nodes > 0 || request.cores > 0 || request.gpus > 0;
         let mut beside = Beside::Open;
-        for (id, span, window) in self.calendar.meeting(start, end) {
+        for (id, span, window) in self.met(request, start, end) {
             let shared = sharing.is_some_and(|sharing| sharing.with(window.sharing));
             let closes = of_nodes && Some(id) != own && !shared && window.count == self.graph.nodes.len();
             beside = match beside {
@@ -58,7 +69,7 @@ impl Machine {
         }
         let mut set = self.node_set(&base);
         let own = self.own_window(request).filter(|own| own.contains(start, end));
-        for (id, _, window) in self.calendar.meeting(start, end) {
+        for (id, _, window) in self.met(request, start, end) {
             let admitted = match request.access() {
                 Some(Access::Free(of)) => of == id,
                 Some(access) => access.window() == id && window.contains(start, end),
@@ -111,7 +122,8 @@ impl Machine {
             // Of a window that is shared, who takes no other nodes than the own ones is not kept out.
             let shared = own.filter(|_| only).map(|own| own.sharing);
             let met = |id: WindowId, window: &Window| {
-                of.filter(|_| inside || free) != Some(id)
+                Machine::concerns(request, window)
+                    && of.filter(|_| inside || free) != Some(id)
                     && !shared.is_some_and(|sharing| sharing.with(window.sharing))
             };
             let miss = self.calendar.last_met(start, end, met)?;
@@ -165,7 +177,7 @@ impl Resources {
     /// # Errors
     /// Its times are not in order, or there are too many windows. Nothing changes then.
     pub fn put_window(&mut self, id: WindowId, ranks: &Idset, terms: WindowTerms) -> Result<(), WindowError> {
-        let WindowTerms { mut spans, sharing, float, fills } = terms;
+        let WindowTerms { mut spans, sharing, float, fills, amounts } = terms;
         if !spans.iter().all(WindowSpan::is_ordered) {
             return Err(WindowError::Times);
         }
@@ -176,6 +188,7 @@ impl Resources {
             return Err(WindowError::TooOften);
         }
         spans.sort_by(|a, b| a.start.total_cmp(&b.start));
+        let amounts = self.kept_amounts(&amounts);
         let calendar = &mut self.machine.calendar;
         if calendar.windows.len() >= WINDOWS_MAX && !calendar.windows.contains_key(&id) {
             return Err(WindowError::TooMany);
@@ -184,7 +197,7 @@ impl Resources {
         let mut nodes = FixedBitSet::with_capacity(graph.nodes.len());
         nodes_of(graph, ranks).for_each(|node| nodes.insert(node as usize));
         let count = nodes.count_ones(..);
-        calendar.put(id, Window { spans, nodes, count, sharing, float, fills });
+        calendar.put(id, Window { spans, nodes, count, sharing, float, fills, amounts });
         self.planning.forget_misses();
         self.changed(true, true);
         Ok(())

@@ -7,6 +7,8 @@
 
 mod asked;
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::{
     AfterWindow, Engine, Event, Members, Occurrence, OnRunning, Repeat, Wanted, Window, WindowKind,
@@ -81,6 +83,20 @@ fn named_with_ends(jobs: &[(JobId, f64)], start: f64) -> String {
     named(jobs.iter().map(one))
 }
 
+/// Units of pools, as they are asked for.
+fn pools(
+    resources: &Resources,
+    name: &str,
+    asked: &BTreeMap<String, String>,
+) -> Result<BTreeMap<String, u64>> {
+    let units = |(pool, text): (&String, &String)| Ok((pool.clone(), resources.pool_units(pool, text)?));
+    asked
+        .iter()
+        .map(units)
+        .collect::<Result<_, fluxgate_graph::PoolError>>()
+        .map_err(|error| anyhow!("{name}: {error}"))
+}
+
 /// A window as JSON.
 fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) -> Value {
     let first = window.occurrences.first();
@@ -119,6 +135,7 @@ fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) 
         "overlap": window.overlap,
         "release_when_idle": window.release_when_idle,
         "float": window.float,
+        "pools": window.pools.iter().map(|(pool, units)| (pool, resources.said_of_pool(pool, *units))).collect::<BTreeMap<_, _>>(),
         "fill": window.fill,
         "replace": window.replace,
         "repeat": repeat.map(|repeat| {
@@ -139,7 +156,7 @@ pub(crate) fn rows(engine: &Engine, now: f64, asker: &Asker, name: Option<&str>)
     windows.sort_by(|a, b| start(a).total_cmp(&start(b)));
     let running = |window: &Window| {
         let first = window.occurrences.first()?;
-        Some(engine.jobs_across(&window.ranks, first.start).len())
+        Some(engine.jobs_across(window, first.start).len())
     };
     let rows = windows.into_iter().map(|window| {
         let mut row = row(engine.resources(), window, now, Some(asker));
@@ -237,8 +254,12 @@ impl Service {
                 let constraint = asked.constraint.unwrap_or(Constraint::All);
                 (Idset::new(), Some(Wanted { nodes, constraint }))
             }
-            (None, None) => bail!("{}: it needs hosts or a number of nodes", asked.name),
+            (None, None) if asked.pools.is_empty() => {
+                bail!("{}: it needs hosts, a number of nodes or pools", asked.name)
+            }
+            (None, None) => (Idset::new(), None),
         };
+        let pools = pools(engine.resources(), &asked.name, &asked.pools)?;
         let maintenance = asked.kind == WindowKind::Maintenance;
         let margin = self.configuration.settings.reservations.margin;
         let repeat = asked.repeat.map(|repeat| Repeat {
@@ -269,6 +290,7 @@ impl Service {
             release_when_idle: asked.release_when_idle,
             float: asked.float,
             fill: asked.fill,
+            pools,
             running: asked.running.unwrap_or(if maintenance { OnRunning::Ignore } else { OnRunning::Refuse }),
             after: asked.after.unwrap_or(AfterWindow::Wait),
             repeat,
@@ -320,6 +342,9 @@ impl Service {
             window.release_when_idle = (idle != 0.0).then_some(idle);
         }
         window.float = asked.float.or(window.float);
+        if let Some(asked_pools) = &asked.pools {
+            window.pools = pools(engine.resources(), &asked.name, asked_pools)?;
+        }
         window.fill = asked.fill.unwrap_or(window.fill);
         window.running = asked.running.unwrap_or(window.running);
         window.after = asked.after.unwrap_or(window.after);

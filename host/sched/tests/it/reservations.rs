@@ -104,6 +104,38 @@ fn feat_21_23_24_terms_of_a_reservation() {
     assert_eq!(world.started, [1], "three nodes, and not the one that floats");
 }
 
+/// FEAT-11: amounts of pools are made without nodes, shown in their units, altered and kept.
+#[test]
+fn feat_11_pools_of_a_reservation() {
+    let machine = json!({"version": 1, "execution": {
+        "R_lite": [{"rank": "0-3", "children": {"core": "0-3"}}],
+        "nodelist": ["node[0-3]"], "starttime": 0.0, "expiration": 0.0,
+    }, "scheduling": {"writer": "fluxgate", "flow": {"io": {"unit": "GB/s", "pools": [{"name": "pfs", "size": 10, "hosts": "node[0-3]"}]}}}});
+    let mut world = World::on(machine, &table(), BTreeMap::new());
+    let down = json!({"name": "pfs", "kind": "maintenance", "start": 2000.0, "end": 3000.0, "pools": {"io/pfs": "all"}});
+    let made = ask(&mut world, "create", down.clone()).unwrap();
+    let row = &made["reservation"];
+    assert_eq!((&row["pools"], &row["nodes"]), (&json!({"io/pfs": "10 GB/s"}), &json!(0)));
+    ask(&mut world, "alter", json!({"name": "pfs", "pools": {"io": "50%"}})).unwrap();
+    let mut world = world.restarted(&table(), 0.0, "0-3");
+    assert_eq!(ask(&mut world, "show", json!({"name": "pfs"})).unwrap()["pools"], json!({"io": "5 GB/s"}));
+    world.submit(1, 16, 10_000.0);
+    world.settle();
+    assert_eq!(world.started, [1], "a job that asks for none of it");
+    for (pools, why) in [
+        (json!({"scratch": "all"}), "b: there is no pool \"scratch\""),
+        (
+            json!({"io": "11 GB/s"}),
+            "b: pool io: found \"11 GB/s\", accepted are \"all\", \"50%\", and numbers up to 10 GB/s",
+        ),
+        (json!({}), "b: it needs hosts, a number of nodes or pools"),
+    ] {
+        let refused =
+            ask(&mut world, "create", with(down.clone(), json!({"name": "b", "pools": pools}))).unwrap_err();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
 /// FEAT-25: everybody may list, the owner makes.
 #[test]
 fn feat_25_who_may_do_what() {

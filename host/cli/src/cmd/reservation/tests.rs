@@ -13,7 +13,7 @@ fn window(name: &str, kind: &str, state: &str) -> Value {
         "places": {"nodes": 512, "constraint": {"properties": ["gpu"]}},
         "ranks": "512-1023", "nodelist": "tuo[513-1024]", "nodes": 512,
         "who": {"users": [4_000_000_001u32, 4_000_000_002u32], "groups": ["matsci"], "queues": ["pdat"], "banks": ["physics"], "magnetic": false},
-        "running": "shorten", "after": "wait", "flex": false, "overlap": false, "release_when_idle": null, "float": null, "fill": false, "replace": false, "repeat": null, "note": "",
+        "running": "shorten", "after": "wait", "flex": false, "overlap": false, "release_when_idle": null, "float": null, "fill": false, "pools": {}, "replace": false, "repeat": null, "note": "",
         "created": {"userid": 0, "time": 1_795_400_000.0}, "running_later": 3,
         "late": {"ranks": "", "nodelist": "", "nodes": 0, "jobs": 0},
     })
@@ -46,7 +46,10 @@ fn feat_16_what_was_done_and_what_would_be() {
         |dry_run: bool, late: &Value| json!({"reservation": row, "in_the_way": late, "dry_run": dry_run});
     let mut over = answer(false, &json!([]));
     over["reservation"]["start"] = Value::Null;
+    let mut pool = answer(false, &json!([]));
+    (pool["reservation"]["nodes"], pool["reservation"]["pools"]) = (json!(0), json!({"io/pfs": "10 GB/s"}));
     let all = [
+        said("create", &pool),
         said("create", &answer(false, &late)),
         said("create", &answer(true, &json!([]))),
         said("alter", &answer(false, &json!([]))),
@@ -93,7 +96,10 @@ fn feat_10_requests_as_json() {
     let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --groups matsci --banks physics --queues pdat --magnetic --overlap --release-when-idle 30m --fill \
         --running shorten --after free --margin 10m --overrun 5m --repeat weekly --until 2027-01-01 --zone UTC --dry-run";
     let three = "create d7 --maintenance --float 1h --start now --duration 30d --hosts node7 --zone UTC";
-    insta::assert_json_snapshot!([create(one).unwrap(), create(two).unwrap(), create(three).unwrap()]);
+    let four =
+        "create pfs --maintenance --start now --duration 8h --pool io/pfs=all --pool power=50% --zone UTC";
+    let all = [one, two, three, four].map(|line| create(line).unwrap());
+    insta::assert_json_snapshot!(all);
     let present = json!({"start": now, "end": now + 3600.0});
     let alter = |line: &str| match parse(line).unwrap() {
         ReservationCmd::Alter(args) => args.request(now, &present),
@@ -117,6 +123,7 @@ fn feat_10_requests_as_json() {
         "create dat --start now --duration 1h --hosts all --nodes 4",
         "create dat --start now --duration 1h --hosts all --running later",
         "create dat --start now --duration 1h --hosts all --float 1h",
+        "create dat --start now --duration 1h --hosts all --pool io=all",
         "create dst --maintenance --start now --duration 1h --hosts all --release-when-idle 1h",
     ] {
         assert!(parse(line).is_err(), "{line}");

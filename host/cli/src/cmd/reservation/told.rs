@@ -25,10 +25,20 @@ pub(super) fn said(what: &str, answer: &Value) -> String {
     if row["start"].is_null() {
         return format!("reservation {name} {}", if would.is_empty() { "is over" } else { "would be over" });
     }
+    let mut what = Vec::new();
+    if row["nodes"].as_u64() != Some(0) {
+        what.push(format!("{} nodes, {}", row["nodes"], render::plain(&row["nodelist"])));
+    }
+    what.extend(
+        row["pools"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(pool, amount)| format!("{} of {pool}", render::plain(amount))),
+    );
     let mut text = format!(
-        "reservation {name} {would}{verb} {} nodes, {}, from {} to {}",
-        row["nodes"],
-        render::plain(&row["nodelist"]),
+        "reservation {name} {would}{verb} {}, from {} to {}",
+        what.join(", "),
         time(&row["start"]),
         time(&row["end"])
     );
@@ -176,6 +186,7 @@ pub(super) fn pairs(row: &Value) -> comfy_table::Table {
         ("overlap", plain_bool(&row["overlap"])),
         ("ends when idle for", optional("release_when_idle")),
         ("longest job", optional("float")),
+        ("pools", pools(row)),
         ("filled until it begins", plain_bool(&row["fill"])),
         ("running jobs", plain("running")),
         ("members at its end", plain("after")),
@@ -203,6 +214,13 @@ fn late(row: &Value) -> String {
         }
         _ => "-".to_owned(),
     }
+}
+
+/// The amounts of pools that it keeps.
+fn pools(row: &Value) -> String {
+    let all = row["pools"].as_object().into_iter().flatten();
+    let all: Vec<String> = all.map(|(pool, amount)| format!("{pool}: {}", render::plain(amount))).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join("\n") }
 }
 
 fn plain_bool(value: &Value) -> String {

@@ -11,6 +11,7 @@ mod scale;
 mod site;
 mod story;
 mod treepool;
+mod window_pools;
 mod windows;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 //!
 //! Must never know what is possible.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_engine::{AfterWindow, OnRunning, WindowKind};
 use fluxgate_formats::constraint::Constraint;
@@ -41,6 +41,9 @@ pub(super) struct Create {
     pub(super) float: Option<f64>,
     #[serde(default)]
     pub(super) fill: bool,
+    /// Amounts of pools, by name: `all`, `50%`, `30kW`.
+    #[serde(default)]
+    pub(super) pools: BTreeMap<String, String>,
     pub(super) running: Option<OnRunning>,
     pub(super) after: Option<AfterWindow>,
     pub(super) margin: Option<f64>,
@@ -91,6 +94,7 @@ pub(super) struct Alter {
     pub(super) release_when_idle: Option<f64>,
     pub(super) float: Option<f64>,
     pub(super) fill: Option<bool>,
+    pub(super) pools: Option<BTreeMap<String, String>>,
     pub(super) running: Option<OnRunning>,
     pub(super) after: Option<AfterWindow>,
     pub(super) margin: Option<f64>,
