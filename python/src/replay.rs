@@ -18,6 +18,7 @@ use fluxgate_policy::Config;
 use fluxgate_sim::driver::{self, Deciders, SimError, Surroundings};
 use fluxgate_sim::events::Events;
 use fluxgate_sim::followed::Followed;
+use fluxgate_sim::idle_before::IdleBefore;
 use fluxgate_sim::metrics::{Metrics, NodeWatts};
 use fluxgate_sim::observe::{Observer, Progress, Span};
 use fluxgate_sim::outages::{OnFailure, Outages};
@@ -163,6 +164,11 @@ fn one(
     if let Some(timeline) = &mut timeline {
         observers.push(timeline);
     }
+    let mut idle =
+        (!world.surroundings.reservations.is_empty()).then(|| IdleBefore::new(&world.machine.cores));
+    if let Some(idle) = &mut idle {
+        observers.push(idle);
+    }
     let mut observing = world.observer.as_ref().map(|callable| {
         Events::new(Observing { callable, label: &world.labels[number], failed: &world.failed })
     });
@@ -183,7 +189,8 @@ fn one(
     let nodes = world.machine.cores.len() as u64;
     summary.energy_kwh = world.watts.map(|watts| summary.energy_kwh(nodes, watts));
     let violations = judged.iter().flat_map(|report| report.first.iter().map(ToString::to_string)).collect();
-    Ok(Done { summary, outcome, ran, timeline, violations, seconds })
+    let reservations = idle.and_then(|idle| idle.figures());
+    Ok(Done { summary, outcome, ran, timeline, violations, reservations, seconds })
 }
 
 /// Makes a policy; `None` for the built-in one.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use fluxgate_formats::JobId;
 use fluxgate_sim::driver::Outcome;
 use fluxgate_sim::followed::Followed;
+use fluxgate_sim::idle_before::ReservationCost;
 use fluxgate_sim::metrics::{DEFINITIONS, Summary};
 use fluxgate_sim::replay::{self as sim, RunFigures};
 use fluxgate_sim::rules::{Rules, Semantics};
@@ -27,6 +28,7 @@ pub(crate) struct Done {
     pub(crate) ran: Ran,
     pub(crate) timeline: Option<Timeline>,
     pub(crate) violations: Vec<String>,
+    pub(crate) reservations: Option<ReservationCost>,
     pub(crate) seconds: f64,
 }
 
@@ -55,6 +57,7 @@ impl Run {
             failed: self.done.outcome.failed,
             requeued: self.done.outcome.requeued,
             lost_core_seconds: self.done.outcome.lost_core_seconds,
+            reservations: self.done.reservations.as_ref(),
             denied: &self.done.outcome.denied,
             never_started: &self.done.outcome.unfinished,
             checked: self.checked,

@@ -303,6 +303,10 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                 busy: self.busy,
                 waiting: self.waiting.len() as u64,
                 narrowest: self.waiting.widths.first_key_value().map(|(cores, _)| (*cores).max(1)),
+                put_off: match self.surroundings.reservations.is_empty() {
+                    true => 0,
+                    false => self.engine.waiting_for_windows(),
+                },
             };
             observers.iter_mut().try_for_each(|o| o.span(&span))?;
             self.now = now;

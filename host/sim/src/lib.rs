@@ -54,6 +54,7 @@ pub mod follow;
 pub mod followed;
 mod hash;
 pub mod history;
+pub mod idle_before;
 pub mod jobspecs;
 pub mod keeping;
 pub mod machine;

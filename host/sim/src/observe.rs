@@ -75,6 +75,9 @@ pub struct Span {
     pub waiting: u64,
     /// Cores of the narrowest waiting job.
     pub narrowest: Option<u32>,
+    /// Number of waiting jobs whose reason is a reservation (FEAT-5).
+    #[serde(default)]
+    pub put_off: u64,
 }
 
 /// The progress of a run.

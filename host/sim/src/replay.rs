@@ -14,6 +14,7 @@ use crate::calibration::Calibrated;
 use crate::driver::{Deciders, Outcome, SimError, Surroundings};
 use crate::flow::Usage;
 use crate::followed::Followed;
+use crate::idle_before::ReservationCost;
 use crate::keeping::{self, Keeping};
 use crate::machine::Machine;
 use crate::metrics::Summary;
@@ -159,6 +160,8 @@ pub struct RunFigures<'a> {
     pub denied: &'a [(JobId, String)],
     /// Jobs that waited until no event was left, with the reason.
     pub never_started: &'a [(JobId, String)],
+    /// What reservations cost it, if there were any.
+    pub reservations: Option<&'a ReservationCost>,
     /// True if the judge watched it.
     pub checked: bool,
     /// What the judge found.
@@ -196,6 +199,9 @@ impl RunFigures<'_> {
         });
         if let Some(part) = self.part {
             told["part"] = part.into();
+        }
+        if let Some(cost) = self.reservations {
+            told["reservations"] = serde_json::to_value(cost)?;
         }
         Ok(told)
     }

@@ -688,3 +688,31 @@ fn memory_of_a_log_is_asked_for_when_wanted() {
     let args = ["replay", &log, "--machine", &machine, "--map", "memory=much"];
     cli(&args).fails(2, &["memory=much", "memory=requested|used|none"]);
 }
+
+/// FEAT-28: a real log with a weekly window of six hours: what is idle before it, who is put off, and the figures of the run without.
+#[test]
+fn feat_28_kth_sp2_with_a_weekly_window() {
+    let Some(log) = shared("data/swf/KTH-SP2-1996-2.1-cln.swf.gz") else { return };
+    let dir = folder();
+    let file = dir.path().join("weekly.json");
+    let weekly = serde_json::json!({"version": 1, "reservations": [
+        {"name": "weekly", "kind": "maintenance", "start": "+60h", "duration": "6h", "ranks": "0-99", "every": "168h", "times": 60}
+    ]});
+    std::fs::write(&file, weekly.to_string()).unwrap();
+    let log = log.to_str().unwrap();
+    let (without, _) = twice(log, "easy", &[]);
+    let (with, _) = twice(log, "easy", &["--reservations", file.to_str().unwrap()]);
+    assert!(without["runs"][0].get("reservations").is_none());
+    let cost = &with["runs"][0]["reservations"];
+    let told = |value: &serde_json::Value| format!("{:.1}", value.as_f64().unwrap());
+    let row = &cost["reservations"][0];
+    let figures = [
+        told(&without["runs"][0]["metrics"]["wait_s"]["mean"]),
+        told(&with["runs"][0]["metrics"]["wait_s"]["mean"]),
+        told(&row["core_hours"]),
+        told(&row["idle_core_hours"]),
+        told(&cost["put_off_job_hours"]),
+    ];
+    assert_eq!((row["times"].as_u64(), cost["put_off_most"].as_u64()), (Some(48), Some(7)));
+    assert_eq!(figures, ["6351.5", "8982.5", "100207.4", "37654.3", "2587.4"]);
+}

@@ -82,6 +82,11 @@ impl Tally {
         *count = count.saturating_sub(1);
     }
 
+    /// Waiting jobs whose reason is a window.
+    pub(crate) fn for_windows(&self) -> u64 {
+        KINDS.iter().zip(self.reasons).filter(|(kind, _)| **kind == "window").map(|(_, count)| count).sum()
+    }
+
     /// Waiting jobs by the kind of their reason, all kinds.
     pub(crate) fn reasons(&self) -> [(&'static str, u64); KINDS.len()] {
         std::array::from_fn(|at| (KINDS[at], self.reasons[at]))

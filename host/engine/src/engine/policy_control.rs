@@ -86,6 +86,11 @@ impl Engine {
         })
     }
 
+    /// The number of waiting jobs whose reason is a window.
+    pub fn waiting_for_windows(&self) -> u64 {
+        self.core.queues.iter().map(|queue| queue.tally.for_windows()).sum()
+    }
+
     /// Name of the default policy: it decides all queues without a policy of their own.
     pub fn policy_name(&self) -> &str {
         self.policies.name(PolicyScope::Default)

@@ -42,7 +42,7 @@ fn idle_cores_that_a_waiting_job_could_use_are_lost() {
     let mut m = Metrics::new(10);
     m.add(&job(0.0, 0.0, 100.0, 1)).unwrap();
     let mut span = |busy, waiting, narrowest| {
-        m.span(&Span { from: 0.0, to: 10.0, busy, waiting, narrowest }).unwrap();
+        m.span(&Span { from: 0.0, to: 10.0, busy, waiting, narrowest, put_off: 0 }).unwrap();
     };
     span(4, 1, Some(7));
     span(4, 2, Some(6));
@@ -77,7 +77,7 @@ fn res_10_uncounted_jobs() {
         again: None,
     })
     .unwrap();
-    m.span(&Span { from: 0.0, to: 6.0, busy: 0, waiting: 1, narrowest: Some(1) }).unwrap();
+    m.span(&Span { from: 0.0, to: 6.0, busy: 0, waiting: 1, narrowest: Some(1), put_off: 0 }).unwrap();
     assert_eq!(m.summary().unwrap().loss_of_capacity, 20.0 / 1000.0, "from 4 on");
 }
 
@@ -143,7 +143,7 @@ fn sums_keep_their_digits() {
 #[test]
 fn what_is_lost_after_the_last_end_is_in_no_figure() {
     let mut m = Metrics::new(4);
-    let span = |from, to, busy| Span { from, to, busy, waiting: 1, narrowest: Some(1) };
+    let span = |from, to, busy| Span { from, to, busy, waiting: 1, narrowest: Some(1), put_off: 0 };
     m.add(&job(0.0, 0.0, 10.0, 2)).unwrap();
     m.span(&span(0.0, 10.0, 2)).unwrap();
     m.span(&span(10.0, 1e6, 0)).unwrap();

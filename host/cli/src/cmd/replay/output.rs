@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use fluxgate_sim::idle_before::ReservationCost;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics;
 use fluxgate_sim::replay::{self, RunFigures};
@@ -137,12 +138,34 @@ fn figures<'a>(args: &Replay, run: &'a Run) -> RunFigures<'a> {
         lost_core_seconds: run.lost_core_seconds,
         denied: &run.denied,
         never_started: &run.left,
+        reservations: run.reservations.as_ref(),
         checked: !args.no_check,
         violations: &run.violations,
         seconds: run.seconds,
         policy_seconds: run.policy_seconds,
         fuel: run.fuel,
     }
+}
+
+/// What reservations cost the runs.
+fn reservations(runs: &[Run]) -> Vec<(String, Vec<f64>)> {
+    let names =
+        runs.iter().find_map(|run| run.reservations.as_ref()).into_iter().flat_map(|cost| &cost.reservations);
+    let of = |value: &dyn Fn(&ReservationCost) -> Option<f64>| {
+        runs.iter()
+            .map(|run| run.reservations.as_ref().and_then(value).unwrap_or(f64::NAN))
+            .collect::<Vec<f64>>()
+    };
+    let mut rows: Vec<(String, Vec<f64>)> = Vec::new();
+    for (place, named) in names.enumerate() {
+        let idle = |cost: &ReservationCost| Some(cost.reservations.get(place)?.idle_core_hours);
+        rows.push((format!("idle_core_h_before_{}", named.name), of(&idle)));
+    }
+    if !rows.is_empty() {
+        rows.push(("put_off_job_h".to_owned(), of(&|cost| Some(cost.put_off_job_hours))));
+        rows.push(("put_off_most".to_owned(), of(&|cost| Some(cost.put_off_most as f64))));
+    }
+    rows
 }
 
 /// Figures of all runs.
@@ -198,6 +221,7 @@ pub(super) fn show(
         extra.push(("submitted_again".to_owned(), of(|r| r.requeued as f64)));
         extra.push(("lost_core_seconds".to_owned(), of(|r| r.lost_core_seconds)));
     }
+    extra.extend(reservations(runs));
     extra.extend(flow::rows(runs));
     extra.push(("computed_in_s".to_owned(), of(|r| r.seconds)));
     extra.push(("of_which_policy_s".to_owned(), of(|r| r.policy_seconds)));

@@ -16,6 +16,7 @@ use fluxgate_sim::driver::Surroundings;
 use fluxgate_sim::events::{Event, Events, Listener as _};
 use fluxgate_sim::fair::{self as sample, Starts};
 use fluxgate_sim::flow::Granted;
+use fluxgate_sim::idle_before::{IdleBefore, ReservationCost};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::metrics::{Metrics, Summary};
 use fluxgate_sim::observe::{Observer, Progress};
@@ -63,6 +64,8 @@ pub(super) struct Run {
     pub(super) forecasts: Option<Calibrated>,
     /// With `--flow`.
     pub(super) flow: Option<Granted>,
+    /// With `--reservations`.
+    pub(super) reservations: Option<ReservationCost>,
 }
 
 impl Run {
@@ -251,6 +254,10 @@ fn one(
     if let Some(granted) = &mut granted {
         observers.push(granted);
     }
+    let mut idle = (!surroundings.reservations.is_empty()).then(|| IdleBefore::new(&machine.cores));
+    if let Some(idle) = &mut idle {
+        observers.push(idle);
+    }
     if let Some(writer) = &mut writer {
         observers.push(writer);
     }
@@ -310,6 +317,7 @@ fn one(
         record,
         forecasts: calibration.map(|c| c.calibrated()),
         flow: granted,
+        reservations: idle.and_then(|idle| idle.figures()),
     })
 }
 
