@@ -47,8 +47,18 @@ pub(crate) struct Plan {
     places: Option<Places>,
     /// Places found since that are better than those of the plan.
     hints: Hints,
-    /// The answer of the last search for a start (shape, start, place), in case the start is reserved.
-    proposal: Option<(ShapeId, f64, Match)>,
+    /// The answer of the last search for a start, in case the start is reserved.
+    proposal: Option<Proposal>,
+}
+
+/// A start that was found.
+#[derive(Debug)]
+struct Proposal {
+    shape: ShapeId,
+    start: f64,
+    found: Match,
+    /// What a reservation of it is in the plan, if no other one moves for it.
+    step: Option<Step>,
 }
 
 /// The job of a reservation that a start would delay, and the latest known end that delays none.
@@ -131,6 +141,24 @@ impl Plan {
         (places, hints)
     }
 
+    /// Are the places what a simulation finds, each reservation where it was?
+    #[cfg(test)]
+    pub(crate) fn is_in_step(&self, machine: &Machine) -> bool {
+        let Some(places) = self.places.as_ref().filter(|_| !self.is_expired()) else { return true };
+        let anew = simulate(machine, self.now, &places.hints(&self.hints), None).unwrap_or_default();
+        let said = |steps: &[Step]| {
+            let nodes = |step: &Step| {
+                step.after.nodes().map(|(node, state)| (node, state.to_vec())).collect::<Vec<_>>()
+            };
+            let one = |s: &Step| {
+                format!("{:?} {} {} {:?} {:?} {:?}", s.id, s.start, s.end, s.spare, s.found.nodes, nodes(s))
+            };
+            steps.iter().map(one).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&places.steps), said(&anew));
+        true
+    }
+
     /// The start of each reservation.
     #[cfg(test)]
     pub(crate) fn starts(&mut self, machine: &Machine) -> Vec<(JobId, f64)> {
@@ -184,19 +212,23 @@ impl Plan {
             return answer;
         }
         let (places, hints) = self.places(machine);
-        let (at, found) = places.earliest(machine, request, times, lasts, hints)?;
-        self.proposal = Some((request.shape, at, found));
+        let proposal = places.earliest(machine, request, times, lasts, hints)?;
+        let at = proposal.start;
+        self.proposal = Some(proposal);
         Some(at)
     }
 
     /// Adds a reservation; false if the plan must be rebuilt.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
-        if let Some((shape, start, found)) = self.proposal.take()
-            && shape == new.request.shape
-            && start == new.start
-        {
-            self.hints.insert(new.id, (shape, found));
+        let proposed = |of: &Proposal| of.shape == new.request.shape && of.start == new.start;
+        if let Some(proposal) = self.proposal.take().filter(proposed) {
+            let (now, places) = (self.now, self.places.as_mut().filter(|_| self.counts.is_none()));
+            if let Some((places, step)) = places.zip(proposal.step) {
+                places.insert(machine, now, Step { id: new.id, end: new.start + new.duration, ..step });
+                return true;
+            }
+            self.hints.insert(new.id, (proposal.shape, proposal.found));
         }
         self.forget_places();
         if machine.windowed(&new.request, new.start, new.latest_end()) {
@@ -426,6 +458,74 @@ impl Places {
         true
     }
 
+    /// A reservation on this place as a step, with the states of the nodes at its start; `None` if it takes more than nodes.
+    fn step(
+        &self,
+        machine: &Machine,
+        request: &Request,
+        now: f64,
+        (start, end): (f64, f64),
+        found: &Match,
+        then: &Overlay,
+    ) -> Option<Step> {
+        if !found.upper.is_empty() || !found.flows.is_empty() {
+            return None;
+        }
+        let active: Vec<&Step> = self.steps.iter().filter(|s| s.start <= start && s.end > start).collect();
+        let mut after = Overlay::default();
+        for step in &active {
+            for (node, _) in &step.found.nodes {
+                if let Some(state) = then.get(*node) {
+                    after.set(*node, state.into());
+                }
+            }
+            if !step.found.upper.is_empty() || !step.found.flows.is_empty() {
+                return None;
+            }
+        }
+        for (node, _) in &found.nodes {
+            after.entry(*node, || then.get(*node).unwrap_or(&machine.index.state(*node).free).into());
+        }
+        take_nodes(&mut after, found);
+        let free = machine.index.free();
+        let mut spare = (free.cores, free.gpus);
+        for (_, id) in
+            machine.ledger.ends().take_while(|(at, _)| at.is_finite() && future::ends_at(*at, now) <= start)
+        {
+            let (cores, gpus) = machine.returns(&machine.ledger.jobs()[&id]);
+            spare = (spare.0 + cores, spare.1 + gpus);
+        }
+        for found in active.iter().map(|step| &step.found).chain([found]) {
+            let used = take::usage(&machine.graph, found);
+            spare = (spare.0.saturating_sub(used.0), spare.1.saturating_sub(used.1));
+        }
+        // Its job is known when it is reserved.
+        let (id, shape) = (JobId(0), request.shape);
+        Some(Step { id, start, end, shape, found: found.clone(), spare, after })
+    }
+
+    /// Adds a step for which no other one moves.
+    fn insert(&mut self, machine: &Machine, now: f64, new: Step) {
+        let used = take::usage(&machine.graph, &new.found);
+        let place = self.steps.partition_point(|step| step.start <= new.start);
+        // The states of its nodes as running jobs end.
+        let mut then = Overlay::default();
+        let mut ends = machine.ledger.ends().take_while(|(at, _)| at.is_finite()).peekable();
+        for step in self.steps[place..].iter_mut().take_while(|step| step.start < new.end) {
+            while let Some((_, id)) = ends.next_if(|(at, _)| future::ends_at(*at, now) <= step.start) {
+                future::give_back(machine, &mut then, &machine.ledger.jobs()[&id]);
+            }
+            step.spare = (step.spare.0.saturating_sub(used.0), step.spare.1.saturating_sub(used.1));
+            for (node, _) in &new.found.nodes {
+                let free = || then.get(*node).unwrap_or(&machine.index.state(*node).free).into();
+                step.after.entry(*node, free);
+            }
+            take_nodes(&mut step.after, &new.found);
+        }
+        self.steps.insert(place, new);
+        self.outside = vec![None; self.steps.len()];
+    }
+
     fn earliest(
         &mut self,
         machine: &Machine,
@@ -433,7 +533,10 @@ impl Places {
         (now, from): (f64, f64),
         (duration, limit): (f64, f64),
         hints: &mut Hints,
-    ) -> Option<(f64, Match)> {
+    ) -> Option<Proposal> {
+        let proposal = |at: f64, found: Match, step: Option<Step>| {
+            Some(Proposal { shape: request.shape, start: at, found, step })
+        };
         let mut replays = 0;
         let base = machine.eligible(request);
         let mut sweep = Sweep::new(machine, now, &self.steps, request, &base);
@@ -452,7 +555,8 @@ impl Places {
             let Some(found) = matcher::find(view, request, eligible, Placement::First) else { continue };
             let later: Vec<&Step> = self.steps.iter().filter(|s| s.start > at && s.start < end).collect();
             if later.is_empty() {
-                return Some((at, found));
+                let step = self.step(machine, request, now, (at, end), &found, &sweep.overlay);
+                return proposal(at, found, step);
             }
             if request.fixed
                 && machine.alike()
@@ -467,7 +571,8 @@ impl Places {
             if let Some(found) =
                 matcher::find(machine.view(Some(&outside)), request, eligible, Placement::First)
             {
-                return Some((at, found));
+                let step = self.step(machine, request, now, (at, end), &found, &sweep.overlay);
+                return proposal(at, found, step);
             }
             if replays < REPLAYS_MAX {
                 for placement in [Placement::First, Placement::High] {
@@ -479,7 +584,7 @@ impl Places {
                     let extra = Extra { found: &found, start: at, end, before: &self.steps };
                     if let Ok(steps) = simulate(machine, now, &self.hints(hints), Some(extra)) {
                         learn(hints, steps);
-                        return Some((at, found));
+                        return proposal(at, found, None);
                     }
                 }
             }
@@ -502,7 +607,7 @@ pub(crate) fn beside_windows(
     lasts: (f64, f64),
 ) -> Option<f64> {
     let found = Places::default().earliest(machine, request, times, lasts, &mut Hints::default());
-    found.map(|(at, _)| at)
+    found.map(|found| found.start)
 }
 
 /// True if the allocation takes units that belong to no node.
@@ -520,6 +625,16 @@ fn short(steps: &[Step], usage: (u64, u64), start: f64, end: f64) -> Option<&Ste
 fn learn(hints: &mut Hints, steps: Vec<Step>) {
     for step in steps {
         hints.insert(step.id, (step.shape, step.found));
+    }
+}
+
+/// Takes a match out of the states of its nodes.
+fn take_nodes(states: &mut Overlay, found: &Match) {
+    for (node, taken) in &found.nodes {
+        let Some(state) = states.get_mut(*node) else { continue };
+        for t in taken.iter() {
+            share::take(&mut state[t.at as usize], t.share);
+        }
     }
 }
 

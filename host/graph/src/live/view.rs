@@ -52,6 +52,11 @@ impl Overlay {
         self.nodes.insert(node, state);
     }
 
+    /// The state of a node that is in this overlay.
+    pub(crate) fn get_mut(&mut self, node: u32) -> Option<&mut Box<[u64]>> {
+        self.nodes.get_mut(&node)
+    }
+
     pub(crate) fn unset(&mut self, node: u32) {
         if self.mask.contains(node as usize) {
             self.mask.remove(node as usize);

@@ -256,6 +256,8 @@ fn promise(nodes: u32, steps: &[Step]) {
                     let id = 5000 + world.next;
                     world.next += 1;
                     world.m.reserve(JobId(id), &request, start, duration).unwrap();
+                    let World { m, .. } = &world;
+                    assert!(m.planning.plan.as_ref().is_none_or(|plan| plan.is_in_step(&m.machine)));
                     reserved.insert(id, (start, duration, request, access));
                 }
             }
