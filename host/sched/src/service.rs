@@ -10,6 +10,7 @@ mod find;
 mod forecasting;
 mod graph_service;
 mod groups;
+mod idle_windows;
 mod journal;
 mod kept_value;
 mod kept_vertices;
@@ -142,6 +143,7 @@ pub struct Service {
     kept_windows: KeptWindows,
     groups: groups::Groups,
     late_windows: late_windows::LateWindows,
+    idle_windows: idle_windows::IdleWindows,
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
@@ -262,6 +264,7 @@ impl Service {
             kept_windows: KeptWindows::default(),
             groups: groups::Groups::default(),
             late_windows: late_windows::LateWindows::default(),
+            idle_windows: idle_windows::IdleWindows::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             guest_is_answered: false,
@@ -389,6 +392,7 @@ impl Service {
     /// The engine takes an event in, and so do shadows.
     fn step(&mut self, event: Event) {
         let Some(event) = self.debugged(event) else { return };
+        self.count_idle_windows();
         let now = self.host.now();
         let Some(engine) = &mut self.engine else { return };
         job_log::event(&event, engine);

@@ -67,14 +67,17 @@ impl Engine {
             core.stats.unknown_jobs += 1;
             return;
         }
+        let before = core.cores_of(id);
         let mut gone = core.resources.release(id, ranks).unwrap_or(false);
         if last && !gone {
             gone = core.resources.release(id, None).unwrap_or(true);
         }
+        core.gave_back(id, before.saturating_sub(core.cores_of(id)), now);
         core.all_dirty();
         if gone || last {
             let (start, queue) = core.stop(id).map_or((0.0, None), |running| {
                 core.habits.ended(&running, now);
+                core.used_limit(&running, now);
                 (running.start, running.queue)
             });
             self.note(JobEventKind::Ended, id, queue, now, start);

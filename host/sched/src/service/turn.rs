@@ -24,6 +24,7 @@ impl Service {
     /// The beginning of a turn: what is due by time. True when a pass is to be made; its time counts from here.
     pub fn prepare(&mut self) -> bool {
         self.heed_clock();
+        self.count_idle_windows();
         let outputs = self.session.tick(self.host.elapsed().as_secs_f64());
         self.carry_out(outputs);
         if self.session.is_serving()
