@@ -51,6 +51,7 @@ pub use live::alternatives::ALTERNATIVES_MAX;
 pub use live::calendar::{Access, OCCURRENCES_MAX, Sharing, WINDOWS_MAX, WindowError, WindowId, WindowSpan};
 pub use live::error::{NoFit, Unsatisfiable};
 pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowSpan};
+pub use live::groups::NodeGroups;
 pub use live::hints::PlaceHint;
 pub use live::ledger::{Allocation, LedgerError};
 pub use live::node_rows::{NodeRow, Quantity};

@@ -255,3 +255,12 @@ pub(crate) fn resources(engine: &Engine) -> Value {
         "down": resources.down_r().to_value(),
     })
 }
+
+/// The levels of the machine between its root and its nodes, with the ranks of each vertex.
+pub(crate) fn levels(engine: &Engine) -> Value {
+    let vertex = |(name, ranks): &(String, Idset)| json!({"name": name, "ranks": ranks.to_string()});
+    let levels = engine.resources().node_groups().into_iter().map(
+        |level| json!({"type": level.kind, "vertices": level.groups.iter().map(vertex).collect::<Vec<_>>()}),
+    );
+    json!({"levels": levels.collect::<Vec<_>>()})
+}

@@ -49,6 +49,7 @@ impl Past {
                 let rows = reservations::rows(engine, self.now, &ASKER, None)?;
                 json!({"version": 1, "now": self.now, "reservations": rows})
             }
+            "sched-fluxgate.levels" => answers::levels(engine),
             "resource.sched-status" => answers::resources(engine),
             "resource.status" => bail!("why nodes were out is not in a journal"),
             "job-list.list" => self.list(payload)?,

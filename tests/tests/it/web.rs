@@ -162,6 +162,8 @@ fn feat_63_pages_of_a_real_instance_say_what_commands_say() {
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }
+    assert!(web.get("/timeline").body.contains("maintenance dat · 4 nodes"), "it is in the picture");
+    assert!(web.get("/machine").body.contains("maintenance dat from "), "nodes say what comes");
     // The page's JSON is the answer that the command prints.
     let order = web.json("/queue.json")["answers"]["order"].clone();
     let told = world.cli(&["queue", "--json"]).json();

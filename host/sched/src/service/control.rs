@@ -64,6 +64,9 @@ impl Service {
                 | "reservation-accept-loss"
                 | "reservation-list"
                 | "reservation-show" => self.reservation(&request),
+                "levels" => Ok(Answer::Now(
+                    self.engine.as_ref().map_or(json!({"levels": []}), |e| answers::levels(e)),
+                )),
                 "vertex-marks" => self.vertex_marks().map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{ROWS_MAX, Section, Shown, missing};
 use crate::known::{Known, rows};
+use crate::reserved::is_on;
 use crate::words;
 
 /// Most characters of a list of hosts in a row.
@@ -48,11 +49,6 @@ fn list(known: &Known) -> Markup {
             p class="note" { (words::many((all.len() - ROWS_MAX) as u64, "more")) " in the list that the command prints." }
         }
     }
-}
-
-fn is_on(one: &Value, now: f64) -> bool {
-    let begun = || one["start"].as_f64().is_some_and(|start| start <= now);
-    one["state"] == "active" || one["state"] == "degraded" && begun()
 }
 
 fn row(one: &Value, now: f64) -> Markup {

@@ -21,6 +21,7 @@ use crate::proto::errno;
 const GUEST_METHODS: &[&str] = &[
     "ping",
     "resource-status",
+    "levels",
     "stats-get",
     "metrics-get",
     "rusage",
