@@ -22,6 +22,7 @@ use crate::columns::{JobEvent, JobEventKind};
 use crate::config::Config;
 use crate::core::Core;
 use crate::core::scope::QueueId;
+use crate::core::unused::UnusedNodes;
 use crate::event::{Action, Event};
 use crate::feasibility::feasibility;
 use crate::lend::Lendable;
@@ -118,6 +119,11 @@ impl Engine {
     /// Why a job waits, as found by the passes so far, without a search; `None` for a job that does not wait.
     pub fn reason(&self, id: JobId) -> Option<&Reason> {
         Some(&self.core.job(self.core.slot_of(id)?)?.reason)
+    }
+
+    /// Nodes that are idle and of no use to any waiting job. Costs a look at each node for each different request.
+    pub fn unused_nodes(&self, now: f64) -> UnusedNodes {
+        self.core.unused_nodes(now)
     }
 
     /// True if a pass is due at this time.

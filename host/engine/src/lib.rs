@@ -54,6 +54,7 @@ mod windows;
 pub use self::core::checkpoint::{
     ActivePolicyState, Checkpoint, QueuePolicyState, QueueState, ResumeError, RunningState,
 };
+pub use self::core::unused::{REQUESTS_LOOKED_AT_MAX, UnusedNodes};
 pub use self::core::waiting::{PendingState, PendingStates};
 pub use amounts::{AMOUNTS, Amount, QueueBounds, check_bounds};
 pub use columns::{JobColumns, JobEvent, JobEventKind, Machine, MachineTotals};

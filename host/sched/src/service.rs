@@ -17,6 +17,7 @@ mod kept_vertices;
 mod kept_windows;
 mod late_windows;
 mod learning;
+mod limited;
 pub(crate) mod metrics;
 mod policy_requests;
 mod promotions;

@@ -56,8 +56,10 @@ impl Service {
                 "rusage" => self.usage(&request.payload).map(Answer::Now),
                 "debug" => self.set_debug(&request.payload).map(Answer::Now),
                 "explain" | "when" | "gaps" | "order" | "node" => self.ask(&request),
-                "reservation-create"
-                | "reservation-alter"
+                "reservation-create" => {
+                    self.members_are_seen(&request).and_then(|()| self.reservation(&request))
+                }
+                "reservation-alter"
                 | "reservation-skip"
                 | "reservation-end"
                 | "reservation-cancel"
@@ -67,6 +69,7 @@ impl Service {
                 "levels" => Ok(Answer::Now(
                     self.engine.as_ref().map_or(json!({"levels": []}), |e| answers::levels(e)),
                 )),
+                "unused-nodes" => self.unused_nodes().map(Answer::Now),
                 "vertex-marks" => self.vertex_marks().map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
@@ -171,6 +174,12 @@ impl Service {
     pub(super) fn resource_status(&self) -> Value {
         let Some(engine) = &self.engine else { return json!({"all": null, "allocated": null, "down": null}) };
         answers::resources(engine)
+    }
+
+    /// Idle nodes that no waiting job may use.
+    fn unused_nodes(&self) -> Result<Value> {
+        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+        Ok(answers::unused_nodes(engine, self.host.now()))
     }
 
     fn stats(&self) -> Value {
