@@ -154,6 +154,8 @@ fn feat_63_pages_of_a_real_instance_say_what_commands_say() {
         "all",
     ];
     world.cli(&[&dat[..], &["--note", "chilled water"]].concat()).ok();
+    // Answers are kept for a second.
+    world.until("the page has it", |_| web.get("/reservations").body.contains("chilled water"));
     let page = web.get("/reservations").body;
     for words in [
         "0 reservations on now, 1 planned, 0 over.",
@@ -461,6 +463,68 @@ fn feat_68_with_control_a_change_takes_two_clicks_and_a_form_of_this_server() {
     assert!(refused.status == 409 && refused.body.contains("is not promoted"), "{}", refused.body);
     assert_eq!(web.post("/act", &format!("token={token}&do=shadow-stop&policy=easy")).status, 303);
     assert!(!web.get("/policies").body.contains("do=promote"));
+}
+
+/// Reservations are made, ended and cancelled by the same two clicks, checked by the scheduler before the second.
+#[test]
+fn feat_68_reservations_are_made_and_ended_from_a_page() {
+    let world = World::up(&["--nodes", "4", "--policy", "easy"]);
+    let plain = {
+        let mut plain = Web::start(&world);
+        plain.enter();
+        plain.get("/reservations").body
+    };
+    assert!(!plain.contains("do=reserv") && !plain.contains("value=\"reserve\""), "{plain}");
+    let mut web = Web::start_with(&world, &["--control"]);
+    web.enter();
+    assert!(web.get("/reservations").body.contains("<input type=\"hidden\" name=\"do\" value=\"reserve\">"));
+    let form = "do=reserve&name=dat&kind=maintenance&start=2199-11-23T12%3A00&duration=2h&where=n%5B0-1%5D&note=cold";
+    let list = || world.cli(&["reservation", "list", "--json"]).json()["reservations"].clone();
+    let hosts = world.cli(&[
+        "reservation",
+        "create",
+        "first",
+        "--maintenance",
+        "--start",
+        "+1d",
+        "--duration",
+        "1h",
+        "--hosts",
+        "all",
+    ]);
+    hosts.ok();
+    let all = list()[0]["nodelist"].as_str().expect("hosts").to_owned();
+    let form = form.replace("n%5B0-1%5D", &all.replace('[', "%5B").replace(']', "%5D"));
+    // The first click asks the scheduler what it would be, and makes nothing.
+    let confirm = web.get(&format!("/act?{form}")).body;
+    assert!(confirm.contains("It would have 4 nodes (") && confirm.contains("2199-11-23 14:00"), "{confirm}");
+    assert!(confirm.contains("fluxgate reservation create dat --start @"), "{confirm}");
+    assert_eq!(list().as_array().map(Vec::len), Some(1));
+    let token = confirm.split("name=\"token\" value=\"").nth(1).expect("a token");
+    let token = token.split('"').next().expect("its end").to_owned();
+    let wrong = web.get(&format!("/act?{}", form.replace("2h", "long")));
+    assert!(wrong.status == 400 && wrong.body.contains("is no duration"), "{}", wrong.body);
+    let refused = web.get(&format!("/act?{}", form.replace("name=dat", "name=first")));
+    assert!(
+        refused.body.contains("It would be refused: first: there is such a reservation"),
+        "{}",
+        refused.body
+    );
+    assert_eq!(web.post("/act", &form).status, 403, "without a token");
+    let done = web.post("/act", &format!("token={token}&{form}"));
+    assert!(done.status == 303 && done.head.contains("location: /reservations"), "{}", done.head);
+    assert_eq!(list().as_array().map(Vec::len), Some(2));
+    world.until("the page has it", |_| {
+        web.get("/reservations").body.contains("do=reservation-end&amp;name=dat")
+    });
+    let confirm = web.get("/act?do=reservation-end&name=first").body;
+    assert!(confirm.contains("It has 4 nodes: ") && confirm.contains("reservation end first"), "{confirm}");
+    let unknown = web.get("/act?do=reservation-cancel&name=none").body;
+    assert!(unknown.contains("It would be refused: there is no reservation none"), "{unknown}");
+    assert_eq!(web.post("/act", &format!("token={token}&do=reservation-end&name=first")).status, 303);
+    assert_eq!(web.post("/act", &format!("token={token}&do=reservation-cancel&name=dat")).status, 303);
+    let left = list();
+    assert_eq!((left.as_array().map(Vec::len), left[0]["state"].as_str()), (Some(1), Some("over")), "{left}");
 }
 
 /// A server behind a proxy: who asks is in a header, and in what is done.

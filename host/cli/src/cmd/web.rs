@@ -15,7 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::args::Target;
 use crate::client::Client;
 use crate::fail::usage;
-use crate::{invoked, place, render};
+use crate::{directory, invoked, place, render};
 
 /// `fluxgate web`.
 #[derive(Debug, Args)]
@@ -74,6 +74,7 @@ pub(crate) fn run(args: &Web) -> Result<()> {
         program: invoked::name().to_owned(),
         control: args.control,
         behind_proxy: args.behind_proxy.clone(),
+        user_of: directory::user,
     };
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;

@@ -15,6 +15,7 @@ mod policies;
 pub(crate) mod query;
 mod queue;
 mod reservations;
+pub(crate) mod reserve;
 mod timeline;
 
 use maud::{Markup, html};
