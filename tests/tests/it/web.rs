@@ -542,7 +542,16 @@ fn feat_67_68_behind_a_proxy_names_of_viewers_are_in_the_audit_trail() {
     world
         .cli(&["web", "--listen", &listen, "--behind-proxy", "no header"])
         .fails(1, &["no name of a header"]);
-    let mut command = fluxgate(["web", "--listen", &listen, "--control", "--behind-proxy", "X-Remote-User"]);
+    // In private mode the owner's server would show viewers the jobs of all users: only where that is said.
+    let private = format!("[sched-fluxgate]\naudit-trail = {trail:?}\n[access]\nprivate-mode = true\n");
+    std::fs::write(&settings, private).unwrap();
+    world.cli(&["config", "reload", "--file", settings.to_str().unwrap()]).ok();
+    world
+        .cli(&["web", "--listen", &listen, "--behind-proxy", "X-Remote-User"])
+        .fails(2, &["access.private-mode is on", "--all-users"]);
+    let arguments =
+        ["web", "--listen", &listen, "--control", "--behind-proxy", "X-Remote-User", "--all-users"];
+    let mut command = fluxgate(arguments);
     let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

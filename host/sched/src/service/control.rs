@@ -189,6 +189,7 @@ impl Service {
         session.feasibility_checks += self.responder.answered();
         json!({
             "ready": self.session.is_serving(),
+            "private_mode": self.configuration.settings.flux.private_mode,
             "policy": engine.policy_name(),
             "swap": engine.swap_state().map(|s| json!({"to": s.to, "keyed": s.keyed})),
             "queues": self.queue_rows(),
