@@ -29,7 +29,7 @@ use crate::lend::Lendable;
 use crate::pass::Pass;
 use crate::policies::Policies;
 use crate::reason::Reason;
-use crate::stats::Stats;
+use crate::stats::{Removal, Stats};
 use crate::trace::PassTrace;
 
 /// A job that holds resources.
@@ -187,7 +187,7 @@ impl Engine {
                 self.alloc(id, priority, userid, t_submit, &jobspec, now, &mut out);
             }
             Event::Cancel { id } => {
-                if self.withdraw(id, now) {
+                if self.withdraw(id, Removal::Canceled, now) {
                     out.push(Action::Canceled { id });
                 }
             }
@@ -333,7 +333,6 @@ impl Engine {
         if let Some(queue) = queue.and_then(|queue| self.core.queues.get_mut(queue as usize)) {
             match kind {
                 JobEventKind::Pending => queue.counts.submitted += 1,
-                JobEventKind::Removed => queue.counts.removed += 1,
                 JobEventKind::Ended => queue.counts.ended += 1,
                 _ => {}
             }

@@ -19,6 +19,7 @@ mod late_windows;
 mod learning;
 mod limited;
 pub(crate) mod metrics;
+mod offline;
 mod policy_requests;
 mod promotions;
 pub(crate) mod questions;
@@ -145,6 +146,7 @@ pub struct Service {
     groups: groups::Groups,
     late_windows: late_windows::LateWindows,
     idle_windows: idle_windows::IdleWindows,
+    offline: offline::Offline,
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
@@ -266,6 +268,7 @@ impl Service {
             groups: groups::Groups::default(),
             late_windows: late_windows::LateWindows::default(),
             idle_windows: idle_windows::IdleWindows::default(),
+            offline: offline::Offline::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             guest_is_answered: false,

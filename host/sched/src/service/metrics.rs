@@ -9,7 +9,7 @@ mod session;
 
 use std::time::Duration;
 
-use fluxgate_engine::{Engine, QueueTally};
+use fluxgate_engine::{Engine, QueueTally, REFUSALS, REMOVALS};
 use serde_json::{Value, json};
 
 use super::Service;
@@ -130,7 +130,12 @@ fn count_page(engine: &Engine, page: &mut Page) {
         family.total(&[("queue", queue.queue), ("how", "backfill")], queue.counts.backfilled as f64);
     }
     let help = "Requests that left the queue without resources.";
-    total(&mut page.family("jobs_removed", Kind::Counter, "", help), &|q| q.counts.removed);
+    let mut family = page.family("jobs_removed", Kind::Counter, "", help);
+    for queue in &queues {
+        for (why, count) in REMOVALS.into_iter().zip(queue.counts.removed) {
+            family.total(&[("queue", queue.queue), ("why", why)], count as f64);
+        }
+    }
     total(&mut page.family("jobs_ended", Kind::Counter, "", "Jobs that gave up all resources."), &|q| {
         q.counts.ended
     });
@@ -269,7 +274,11 @@ impl Service {
         count(page, "events", "Events that the engine took in.", stats.events);
         count(page, "candidates", "Candidates offered to policies.", stats.candidates);
         count(page, "matches", "Searches for resources.", stats.matches);
-        count(page, "gate_refusals", "Proposals of policies that were refused.", stats.refusals);
+        let help = "Proposals of policies that were refused.";
+        let mut family = page.family("gate_refusals", Kind::Counter, "", help);
+        for (refusal, count) in REFUSALS.into_iter().zip(stats.refused) {
+            family.total(&[("refusal", refusal)], count as f64);
+        }
         count(page, "jobs_unknown", "Events of jobs that are not known here.", stats.unknown_jobs);
         count(page, "jobs_denied", "Requests that can never be satisfied.", stats.denied);
     }

@@ -76,6 +76,7 @@ impl Service {
     /// # Errors
     /// The service cannot go on.
     pub fn settle(&mut self, waiting: bool) -> Result<()> {
+        self.count_offline();
         self.begin_queue_swaps();
         self.watch();
         self.tend_promotions();

@@ -409,3 +409,26 @@ fn feat_61_containment_of_a_policy_that_fails() {
     assert_eq!(breaches.map(|(_, count)| *count).sum::<f64>(), 1.0);
     assert_eq!(after["fluxgate_policy_quarantined{queue=\"\",policy=\"faulty\"}"], 1.0);
 }
+
+/// FEAT-60: what left the queue and what was refused, by kind.
+#[test]
+fn feat_60_removals_and_refusals_by_kind() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.submit(1, 16, 600.0);
+    world.submit(2, 16, 60.0);
+    world.submit(3, 16, 60.0);
+    world.settle();
+    // The second asks anew, the third is canceled.
+    world.submit(2, 8, 60.0);
+    world.cancel(3);
+    world.settle();
+    let all = samples(&page(&mut world));
+    let at = |name: &str| all[&format!("fluxgate_{name}")];
+    let removed = |why: &str| at(&format!("jobs_removed_total{{queue=\"\",why=\"{why}\"}}"));
+    assert_eq!([removed("canceled"), removed("denied"), removed("replaced")], [1.0, 0.0, 1.0]);
+    let refused: f64 =
+        all.iter().filter(|(name, _)| name.starts_with("fluxgate_gate_refusals_total")).map(|it| it.1).sum();
+    let stats = world.told("stats-get", &json!({}))["engine"]["refusals"].as_f64().unwrap();
+    assert!(refused == stats && refused >= 1.0, "{refused} of {stats}");
+    assert!(at("session_offline_seconds_total") < 1.0);
+}

@@ -333,6 +333,11 @@ impl World {
         self.service.message(from_broker("sched.free", &json!({ "id": id, "final": true })).noresponse());
     }
 
+    /// The job manager withdraws a request; nothing is settled.
+    pub fn cancel(&mut self, id: u64) {
+        self.service.message(from_broker("sched.cancel", &json!({ "id": id })).noresponse());
+    }
+
     /// A job gives up what it holds on these ranks; nothing is settled.
     pub fn free(&mut self, id: u64, ranks: &str) {
         let r =

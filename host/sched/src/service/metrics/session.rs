@@ -47,6 +47,9 @@ impl Service {
         ] {
             page.family(name, Kind::Counter, "", help).total(&[], value as f64);
         }
+        let help = "Time in which the job manager was not served.";
+        page.family("session_offline_seconds", Kind::Counter, "seconds", help)
+            .total(&[], self.offline_seconds());
         let help = "Nodes that are not used because the job manager counts an allocation there that is not known here.";
         let withheld = self.session.audit().withheld.len();
         page.family("audit_withheld_nodes", Kind::Gauge, "", help).gauge(&[], withheld as f64);
@@ -83,6 +86,11 @@ impl Service {
         let help = "Most memory that the process has had.";
         let peak = number("maxrss") * 1024.0;
         page.plain("process_resident_memory_peak_bytes", Kind::Gauge, "bytes", help).gauge(&[], peak);
+        let (resident, files) = self.host.process_size();
+        let help = "Memory of the process now.";
+        page.plain("process_resident_memory_bytes", Kind::Gauge, "bytes", help).gauge(&[], resident as f64);
+        let help = "Files and sockets that the process has open.";
+        page.plain("process_open_fds", Kind::Gauge, "", help).gauge(&[], files as f64);
         let help = "When the process began, since the epoch.";
         page.plain("process_start_time_seconds", Kind::Gauge, "seconds", help).gauge(&[], self.began);
     }
