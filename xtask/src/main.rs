@@ -12,6 +12,7 @@
 //! | `cargo xtask flux-tests` | tests of a built flux-core with Fluxgate in the place of its schedulers |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
 //! | `cargo xtask dist` | packages for users, the same bytes each time |
+//! | `cargo xtask crates` | the crates for others, packed and checked as for a registry |
 //! | `cargo xtask python` | the wheel of the Python package |
 //! | `cargo xtask demo`, `bench` | build what is needed and run it |
 //!
@@ -22,6 +23,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 mod component;
+mod crates;
 mod debian;
 mod deny;
 mod dist;
@@ -121,6 +123,8 @@ enum Command {
     /// Make what is handed to users: a small program with its policies inside, a tarball and a Debian package of it, a bill of
     /// materials, and their digests.
     Dist(dist::Options),
+    /// Pack the crates for others in their order, without network, and check what a registry expects of them.
+    Crates(crates::Options),
     /// Pictures of every page of the dashboard, light and dark, by a headless Chromium.
     Screenshots(screenshots::Options),
     /// The benchmarks behind docs/benchmarks.md: `cargo bench`.
@@ -177,6 +181,7 @@ fn run(command: Command) -> Result<()> {
             let binary = build(&house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)))?;
             house.program(&binary).arg("demo").args(&arguments).run()
         }
+        Command::Crates(options) => crates::run(&house, &options),
         Command::Dist(options) => dist::run(&house, &options),
         Command::Screenshots(options) => screenshots::take(&house, &build_all(&house)?, &options),
         Command::Bench { arguments } => {

@@ -21,6 +21,11 @@ pub(crate) fn members(group: &str) -> Result<BTreeSet<u32>> {
     Ok(users)
 }
 
+/// The user of this name, if the directory has one.
+pub(crate) fn user(name: &str) -> Option<u32> {
+    Some(User::from_name(name).ok()??.uid.as_raw())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

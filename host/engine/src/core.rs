@@ -11,6 +11,7 @@ pub(crate) mod queue;
 pub(crate) mod scope;
 mod scopes;
 pub(crate) mod tally;
+pub(crate) mod unused;
 pub(crate) mod waiting;
 pub(crate) mod windows;
 

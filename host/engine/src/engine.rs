@@ -22,13 +22,14 @@ use crate::columns::{JobEvent, JobEventKind};
 use crate::config::Config;
 use crate::core::Core;
 use crate::core::scope::QueueId;
+use crate::core::unused::UnusedNodes;
 use crate::event::{Action, Event};
 use crate::feasibility::feasibility;
 use crate::lend::Lendable;
 use crate::pass::Pass;
 use crate::policies::Policies;
 use crate::reason::Reason;
-use crate::stats::Stats;
+use crate::stats::{Removal, Stats};
 use crate::trace::PassTrace;
 
 /// A job that holds resources.
@@ -120,6 +121,11 @@ impl Engine {
         Some(&self.core.job(self.core.slot_of(id)?)?.reason)
     }
 
+    /// Nodes that are idle and of no use to any waiting job. Costs a look at each node for each different request.
+    pub fn unused_nodes(&self, now: f64) -> UnusedNodes {
+        self.core.unused_nodes(now)
+    }
+
     /// True if a pass is due at this time.
     pub fn needs_pass(&self, now: f64) -> bool {
         let turns = self.core.windows.wake.is_some_and(|wake| wake <= now);
@@ -181,7 +187,7 @@ impl Engine {
                 self.alloc(id, priority, userid, t_submit, &jobspec, now, &mut out);
             }
             Event::Cancel { id } => {
-                if self.withdraw(id, now) {
+                if self.withdraw(id, Removal::Canceled, now) {
                     out.push(Action::Canceled { id });
                 }
             }
@@ -330,7 +336,6 @@ impl Engine {
         if let Some(queue) = queue.and_then(|queue| self.core.queues.get_mut(queue as usize)) {
             match kind {
                 JobEventKind::Pending => queue.counts.submitted += 1,
-                JobEventKind::Removed => queue.counts.removed += 1,
                 JobEventKind::Ended => queue.counts.ended += 1,
                 _ => {}
             }

@@ -54,6 +54,7 @@ mod windows;
 pub use self::core::checkpoint::{
     ActivePolicyState, Checkpoint, QueuePolicyState, QueueState, ResumeError, RunningState,
 };
+pub use self::core::unused::{REQUESTS_LOOKED_AT_MAX, UnusedNodes};
 pub use self::core::waiting::{PendingState, PendingStates};
 pub use amounts::{AMOUNTS, Amount, QueueBounds, check_bounds};
 pub use columns::{JobColumns, JobEvent, JobEventKind, Machine, MachineTotals};
@@ -82,7 +83,7 @@ pub use reason::{InTheWay, KeptCores, Reason};
 pub use shadow::{
     DIFFERENCES_MAX, Decisions, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
 };
-pub use stats::{QueueCounts, Stats};
+pub use stats::{QueueCounts, REFUSALS, REMOVALS, Stats};
 pub use trace::{PassTrace, STEPS_MAX, Step};
 pub use windows::{
     AfterWindow, MEMBERS_MAX, Members, Occurrence, OnRunning, Repeat, WINDOW_NAME_MAX, WINDOW_NOTE_MAX,

@@ -342,9 +342,8 @@ impl Pass {
         let (selection, end) = match found {
             Ok(found) => found,
             Err(refusal) => {
-                self.core.stats.refusals += 1;
                 self.blocked = true;
-                return Ok(Err(refusal));
+                return Ok(Err(self.core.stats.refuse(refusal)));
             }
         };
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
@@ -357,13 +356,11 @@ impl Pass {
         };
         if self.core.resources.allocate_owned(id, selection, self.now, end).is_err() {
             // The ledger checks the match again, and its refusal counts.
-            self.core.stats.refusals += 1;
-            return Ok(Err(Refusal::Busy));
+            return Ok(Err(self.core.stats.refuse(Refusal::Busy)));
         }
         if let Err(refusal) = self.settle(candidate, id, end) {
-            self.core.stats.refusals += 1;
             self.blocked = true;
-            return Ok(Err(refusal));
+            return Ok(Err(self.core.stats.refuse(refusal)));
         }
         self.limits.change();
         self.decide(candidate);
@@ -405,12 +402,10 @@ impl Pass {
         };
         let Some(start) = start else {
             self.misses.entry(request.shape()).or_default().never = true;
-            self.core.stats.refusals += 1;
-            return Ok(Err(Refusal::Busy));
+            return Ok(Err(self.core.stats.refuse(Refusal::Busy)));
         };
         if self.core.resources.reserve(id, &request, start, duration).is_err() {
-            self.core.stats.refusals += 1;
-            return Ok(Err(Refusal::DelaysReservation));
+            return Ok(Err(self.core.stats.refuse(Refusal::DelaysReservation)));
         }
         if let Some(headroom) = &mut self.headroom {
             headroom.reserved(u64::from(request.min_cores()), start, duration);

@@ -1,5 +1,23 @@
 //! Counters for reports. No decision depends on them. Must never know how they are reported.
 
+use crate::pass::Refusal;
+
+/// The kinds of refusals of the gate, in the order of [`Stats::refused`].
+pub const REFUSALS: [&str; 5] = ["busy", "delays", "unsatisfiable", "not-eligible", "limit"];
+/// The ways in which a request leaves its queue without resources, in the order of [`QueueCounts::removed`].
+pub const REMOVALS: [&str; 3] = ["canceled", "denied", "replaced"];
+
+/// How a request leaves its queue without resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// The job manager withdrew it: the job was canceled or held.
+    Canceled,
+    /// It can never be satisfied.
+    Denied,
+    /// The job requests anew.
+    Replaced,
+}
+
 /// Counters of one queue since it became known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct QueueCounts {
@@ -15,8 +33,8 @@ pub struct QueueCounts {
     pub submitted: u64,
     /// Of the started jobs, those that were backfilled.
     pub backfilled: u64,
-    /// Requests that left the queue without resources: canceled, denied, held, or replaced by another request.
-    pub removed: u64,
+    /// Requests that left the queue without resources, as [`REMOVALS`] names them.
+    pub removed: [u64; REMOVALS.len()],
     /// Jobs that released all of their resources.
     pub ended: u64,
 }
@@ -32,7 +50,7 @@ impl QueueCounts {
         self.reservations += reservations;
         self.submitted += submitted;
         self.backfilled += backfilled;
-        self.removed += removed;
+        self.removed.iter_mut().zip(removed).for_each(|(count, more)| *count += more);
         self.ended += ended;
     }
 }
@@ -60,6 +78,8 @@ pub struct Stats {
     pub reservations: u64,
     /// Proposals that the gate refused.
     pub refusals: u64,
+    /// These by kind, as [`REFUSALS`] names them.
+    pub refused: [u64; REFUSALS.len()],
     /// Requests denied.
     pub denied: u64,
     /// Frees, cancels and commits for jobs that the engine does not know (legal, see RFC 27).
@@ -72,4 +92,20 @@ pub struct Stats {
     pub swaps: u64,
     /// Passes that the built-in policy decided.
     pub builtin_passes: u64,
+}
+
+impl Stats {
+    /// Counts a refusal of the gate.
+    pub(crate) fn refuse(&mut self, refusal: Refusal) -> Refusal {
+        self.refusals += 1;
+        let kind = match refusal {
+            Refusal::Busy => 0,
+            Refusal::DelaysReservation => 1,
+            Refusal::Unsatisfiable => 2,
+            Refusal::NotEligible => 3,
+            Refusal::Limit => 4,
+        };
+        self.refused[kind] += 1;
+        refusal
+    }
 }

@@ -53,10 +53,11 @@ pub use live::calendar::{
 };
 pub use live::error::{NoFit, Unsatisfiable};
 pub use live::flow_kinds::{FLOW_SPANS_MAX, FlowSpan};
+pub use live::groups::NodeGroups;
 pub use live::hints::PlaceHint;
 pub use live::ledger::{Allocation, LedgerError};
 pub use live::node_rows::{NodeRow, Quantity};
-pub use live::node_tests::{FREE_TIMES_MAX, NodeNow, NodeTest};
+pub use live::node_tests::{FREE_TIMES_MAX, NodeNow, NodeRefusal, NodeTest};
 pub use live::paths::{UnknownPath, VertexMarks};
 pub use live::placement::Placement;
 pub use live::plan::REPLAYS_MAX;

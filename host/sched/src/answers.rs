@@ -8,7 +8,7 @@ use fluxgate_engine::{
     WhenAnswer,
 };
 use fluxgate_formats::{Hostlist, Idset, JobId};
-use fluxgate_graph::NodeTest;
+use fluxgate_graph::{NodeRefusal, NodeTest};
 use serde_json::{Map, Value, json};
 
 /// Who asks, and what that person may see.
@@ -254,4 +254,30 @@ pub(crate) fn resources(engine: &Engine) -> Value {
         "allocated": resources.allocated_r().to_value(),
         "down": resources.down_r().to_value(),
     })
+}
+
+/// The levels of the machine between its root and its nodes, with the ranks of each vertex.
+pub(crate) fn levels(engine: &Engine) -> Value {
+    let vertex = |(name, ranks): &(String, Idset)| json!({"name": name, "ranks": ranks.to_string()});
+    let levels = engine.resources().node_groups().into_iter().map(
+        |level| json!({"type": level.kind, "vertices": level.groups.iter().map(vertex).collect::<Vec<_>>()}),
+    );
+    json!({"levels": levels.collect::<Vec<_>>()})
+}
+
+/// Nodes that are idle and of no use to any waiting job, by what keeps them from use.
+pub(crate) fn unused_nodes(engine: &Engine, now: f64) -> Value {
+    let found = engine.unused_nodes(now);
+    let rows = found.nodes.iter().map(|(refusal, ranks)| {
+        let (why, text) = match refusal {
+            NodeRefusal::TooSmall => ("too-small", "they have too little for each waiting job"),
+            NodeRefusal::Window => ("window", "reservations keep them from the waiting jobs that they would suit"),
+            _ => ("property", "they meet the constraint of no waiting job"),
+        };
+        let hosts: Hostlist = engine.resources().hosts_of(ranks).into_iter().collect();
+        json!({
+            "why": why, "text": text, "ranks": ranks.to_string(), "nodelist": hosts.to_string(), "nodes": ranks.len(),
+        })
+    });
+    json!({"as_of": now, "requests": found.requests, "complete": found.complete, "unused": rows.collect::<Vec<_>>()})
 }

@@ -51,6 +51,11 @@ impl Forecasts {
         json!({ "told": self.announced.len(), "making": self.busy })
     }
 
+    /// Number of waiting jobs that are annotated with an expected start.
+    pub(crate) fn told(&self) -> usize {
+        self.announced.len()
+    }
+
     /// The expected start that a job is annotated with.
     pub(crate) fn start(&self, id: JobId) -> Option<f64> {
         self.announced.get(&id).copied()

@@ -149,6 +149,11 @@ impl PolicyHistory {
         self.active = first;
     }
 
+    /// How often another policy was gone back to, and how often one came back by itself.
+    pub(crate) fn ways_back(&self) -> (u64, u64) {
+        (self.rollbacks, self.returns)
+    }
+
     /// For `stats-get`.
     pub(crate) fn containment(&self) -> Value {
         json!({

@@ -74,6 +74,11 @@ pub trait Host: Send + Sync {
     /// What the operating system says.
     fn usage(&self, of: Usage) -> Result<Value>;
 
+    /// The memory of this process now, in bytes, and the number of its open files; 0 for what is not known.
+    fn process_size(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     /// Set the least serious level of the lines that go to the broker's log.
     ///
     /// # Errors

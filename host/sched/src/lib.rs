@@ -58,7 +58,7 @@ pub use components::Components;
 pub use configuration::Configuration;
 pub use host::{Document, Host, Store, Usage};
 pub use pass_timer::Cut;
-pub use past::Past;
+pub use past::{Past, Viewer};
 pub use policy_choice::Builtin;
 pub use responder::{Checked, Heard, Responder};
 pub use service::{NextTurn, Service, ServiceIdentity};

@@ -5,7 +5,7 @@
 //!
 //! Must never know journals, and must never change anything.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use fluxgate_engine::{About, Engine, FORECAST_JOBS_MAX, RunningJob};
 use fluxgate_formats::{Hostlist, JobId};
 use serde_json::{Value, json};
@@ -27,12 +27,25 @@ const INACTIVE: u64 = 64;
 pub struct Past {
     engine: Engine,
     now: f64,
+    asker: Asker,
+}
+
+/// Who looks at the past, and what that person may see of the instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Viewer {
+    /// The user.
+    pub userid: u32,
+    /// The owner of the instance, or an administrator: sees all.
+    pub admin: bool,
+    /// Guests see their own jobs alone (`access.private-mode`).
+    pub private: bool,
 }
 
 impl Past {
-    /// The scheduler that had this engine at this time, seconds since the epoch.
-    pub fn new(engine: Engine, now: f64) -> Past {
-        Past { engine, now }
+    /// The scheduler that had this engine at this time, seconds since the epoch, as it answers this viewer.
+    pub fn new(engine: Engine, now: f64, viewer: Viewer) -> Past {
+        let Viewer { userid, admin, private } = viewer;
+        Past { engine, now, asker: Asker { userid, admin, private } }
     }
 
     /// The answer of `topic` to this payload.
@@ -46,9 +59,10 @@ impl Past {
             "sched-fluxgate.stats-get" => self.stats(),
             "sched-fluxgate.metrics-get" => json!({"metrics": metrics::page_at(engine, self.now)}),
             "sched-fluxgate.reservation-list" => {
-                let rows = reservations::rows(engine, self.now, &ASKER, None)?;
+                let rows = reservations::rows(engine, self.now, &self.asker, None)?;
                 json!({"version": 1, "now": self.now, "reservations": rows})
             }
+            "sched-fluxgate.levels" => answers::levels(engine),
             "resource.sched-status" => answers::resources(engine),
             "resource.status" => bail!("why nodes were out is not in a journal"),
             "job-list.list" => self.list(payload)?,
@@ -72,9 +86,9 @@ impl Past {
         let (job, queues) = what.about();
         let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues };
         let mut of = self.engine.questions(self.now, &about);
-        let found = what.answer(&mut of, &ASKER)?;
+        let found = what.answer(&mut of, &self.asker)?;
         let times = Times { forecasts: &Forecasts::default(), annotated: false, tables: &tables };
-        Ok(found.told(&of, &ASKER, times))
+        Ok(found.told(&of, &self.asker, times))
     }
 
     fn stats(&self) -> Value {
@@ -97,7 +111,8 @@ impl Past {
             bail!("which jobs had ended by then is not in a journal");
         }
         let most = payload["max_entries"].as_u64().and_then(|most| usize::try_from(most).ok());
-        let jobs = self.engine.running_jobs().take(most.unwrap_or(usize::MAX));
+        let seen = self.engine.running_jobs().filter(|job| self.asker.sees(job.userid));
+        let jobs = seen.take(most.unwrap_or(usize::MAX));
         Ok(json!({"jobs": jobs.map(|job| self.running(&job)).collect::<Vec<_>>()}))
     }
 
@@ -120,13 +135,18 @@ impl Past {
 
     fn job(&self, id: Option<JobId>) -> Result<Value> {
         let Some(id) = id else { bail!("id: expected a job id") };
+        let gone =
+            || anyhow!("job {id} neither waited nor ran then; whether it had ended is not in a journal");
         if let Some(job) = self.engine.running_jobs().find(|job| job.id == id) {
+            // A job that may not be seen is answered as one that is not there.
+            if !self.asker.sees(job.userid) {
+                return Err(gone());
+            }
             return Ok(json!({"job": self.running(&job)}));
         }
         let about = About { jobs_max: 0, job: Some(id), queues: &[] };
-        let Some(row) = self.engine.questions(self.now, &about).row(id) else {
-            bail!("job {id} neither waited nor ran then; whether it had ended is not in a journal");
-        };
+        let row = self.engine.questions(self.now, &about).row(id);
+        let row = row.filter(|row| self.asker.sees(Some(row.userid))).ok_or_else(gone)?;
         Ok(json!({"job": {
             "id": id.0, "userid": row.userid, "queue": row.queue, "priority": row.priority, "state": SCHED,
             "t_submit": row.t_submit, "duration": if row.duration.is_finite() { row.duration } else { 0.0 },
@@ -135,5 +155,52 @@ impl Past {
     }
 }
 
-/// Who may read a journal may know all that is in it.
-const ASKER: Asker = Asker { userid: 0, admin: true, private: false };
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use fluxgate_engine::{Config, Event};
+    use fluxgate_formats::R;
+    use fluxgate_formats::jobspec::Simple;
+    use fluxgate_graph::Resources;
+
+    use super::*;
+
+    /// Jobs of the users 5 and 6: one of each runs, one of each waits.
+    fn engine() -> Engine {
+        let r = json!({"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0"}}],
+            "starttime": 0.0, "expiration": 0.0, "nodelist": ["n[0-1]"]}});
+        let mut resources = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+        resources.set_up(&"0-1".parse().unwrap());
+        let mut engine = Engine::new(resources, Config::default());
+        for (id, userid) in [(1, 5), (2, 6), (3, 5), (4, 6)] {
+            let job = Simple { slots: 1, duration: 60.0, command: vec!["a".into()], ..Simple::default() };
+            let (id, jobspec) = (JobId(id), Arc::new(job.build()));
+            engine.step(Event::Alloc { id, priority: 16, userid, t_submit: id.0 as f64, jobspec }, 10.0);
+        }
+        engine.pass(10.0);
+        assert_eq!((engine.running(), engine.pending()), (2, 2));
+        engine
+    }
+
+    #[test]
+    fn feat_66_69_guests_are_told_of_the_past_what_they_would_have_been_told_then() {
+        let told = |viewer: Viewer| {
+            let past = Past::new(engine(), 20.0, viewer);
+            let ids = |answer: Value| -> Vec<u64> {
+                answer["jobs"].as_array().unwrap().iter().filter_map(|job| job["id"].as_u64()).collect()
+            };
+            let running =
+                ids(past.answer("job-list.list", &json!({"constraint": {"states": [48]}})).unwrap());
+            let waiting = ids(past.answer("sched-fluxgate.order", &json!({"queue": null})).unwrap());
+            let of = |topic: &str| [2, 4].map(|id| past.answer(topic, &json!({ "id": id })).is_ok());
+            (running, waiting, of("job-list.list-id"), of("sched-fluxgate.explain"))
+        };
+        let guest = Viewer { userid: 5, admin: false, private: true };
+        assert_eq!(told(guest), (vec![1], vec![3], [false, false], [false, false]));
+        let open = Viewer { private: false, ..guest };
+        assert_eq!(told(open), (vec![1, 2], vec![3, 4], [true, true], [false, false]));
+        let owner = Viewer { admin: true, ..guest };
+        assert_eq!(told(owner), (vec![1, 2], vec![3, 4], [true, true], [true, true]));
+    }
+}

@@ -104,6 +104,11 @@ impl PolicyStates {
         }
     }
 
+    /// The queue, the policy and the size of each state.
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = (Option<&str>, &str, usize)> {
+        self.kept.0.iter().map(|(queue, state)| (queue.as_deref(), state.from.as_str(), state.data.len()))
+    }
+
     /// For `stats-get`.
     pub(crate) fn figures(&self) -> Value {
         let row = |(queue, state): (&Option<String>, &SavedState)| json!({"queue": queue, "policy": state.from, "version": state.version, "bytes": state.data.len()});

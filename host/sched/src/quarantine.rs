@@ -134,8 +134,13 @@ impl Records {
     }
 
     /// How often each limit was run into, over all policies.
-    pub(crate) fn breaches(&self) -> Value {
-        json!(self.breaches)
+    pub(crate) fn breaches(&self) -> &BTreeMap<&'static str, u64> {
+        &self.breaches
+    }
+
+    /// The policies that have failed, and whether each is out.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.records.iter().map(|(name, record)| (name.as_str(), record.out.is_some()))
     }
 
     /// What a list says of a policy.
@@ -181,7 +186,7 @@ mod tests {
         records.pardon("p");
         assert!(records.trusted("p", now));
         assert_eq!(records.failed("p", &trap(), now, &guard), Out::Until(now + 10.0), "a person asked: anew");
-        assert_eq!(records.breaches(), json!({"trap": 6}));
+        assert_eq!(json!(records.breaches()), json!({"trap": 6}));
     }
 
     #[test]
@@ -210,7 +215,7 @@ mod tests {
             records.failed("p1", &trap(), 0.0, &Guard::default());
         }
         assert!(records.records.len() <= RECORDS_MAX);
-        assert_eq!(records.breaches(), json!({"questions": 1000, "trap": 1000}));
+        assert_eq!(json!(records.breaches()), json!({"questions": 1000, "trap": 1000}));
         assert!(records.failures("p999").as_array().unwrap().len() <= FAILURES_MAX);
         let mut shown = json!({});
         records.describe("p999", &mut shown);

@@ -198,6 +198,12 @@ impl PolicyRegistry {
         }
     }
 
+    /// The history of the default policy under an empty name, and those of queues with a policy of their own.
+    pub(crate) fn histories(&self) -> impl Iterator<Item = (&str, &PolicyHistory)> {
+        let queues = self.queues.iter().map(|(queue, history)| (queue.as_str(), history));
+        std::iter::once(("", &self.default)).chain(queues)
+    }
+
     /// The name of the default policy.
     pub(crate) fn active(&self) -> &str {
         self.default.active().name()

@@ -10,13 +10,16 @@ mod find;
 mod forecasting;
 mod graph_service;
 mod groups;
+mod idle_windows;
 mod journal;
 mod kept_value;
 mod kept_vertices;
 mod kept_windows;
 mod late_windows;
 mod learning;
+mod limited;
 pub(crate) mod metrics;
+mod offline;
 mod policy_requests;
 mod promotions;
 pub(crate) mod questions;
@@ -142,6 +145,8 @@ pub struct Service {
     kept_windows: KeptWindows,
     groups: groups::Groups,
     late_windows: late_windows::LateWindows,
+    idle_windows: idle_windows::IdleWindows,
+    offline: offline::Offline,
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
@@ -262,6 +267,8 @@ impl Service {
             kept_windows: KeptWindows::default(),
             groups: groups::Groups::default(),
             late_windows: late_windows::LateWindows::default(),
+            idle_windows: idle_windows::IdleWindows::default(),
+            offline: offline::Offline::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             guest_is_answered: false,
@@ -389,6 +396,7 @@ impl Service {
     /// The engine takes an event in, and so do shadows.
     fn step(&mut self, event: Event) {
         let Some(event) = self.debugged(event) else { return };
+        self.count_idle_windows();
         let now = self.host.now();
         let Some(engine) = &mut self.engine else { return };
         job_log::event(&event, engine);

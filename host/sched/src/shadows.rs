@@ -303,6 +303,19 @@ impl Shadows {
         Ok((candidate.choice.clone(), key.1))
     }
 
+    /// For `metrics-get`.
+    pub(crate) fn figures(&self) -> Vec<ShadowFigures<'_>> {
+        let figures = self.candidates.iter().map(|((policy, queue), candidate)| ShadowFigures {
+            policy,
+            queue: queue.as_deref().unwrap_or_default(),
+            passes: candidate.seen.passes,
+            differing: candidate.seen.share,
+            behind: candidate.notes.len(),
+            ended: candidate.seen.ended.is_some(),
+        });
+        figures.collect()
+    }
+
     /// For `policy list` and `stats-get`.
     pub(crate) fn summary(&self, guard: &Guard) -> Value {
         let all = self.candidates.iter().map(|((name, queue), candidate)| {
@@ -315,6 +328,26 @@ impl Shadows {
             })
         });
         all.collect()
+    }
+}
+
+/// Figures of a shadow.
+pub(crate) struct ShadowFigures<'a> {
+    policy: &'a str,
+    /// Empty for the default.
+    queue: &'a str,
+    pub(crate) passes: u64,
+    /// Part of the jobs that would have started at another time.
+    pub(crate) differing: f64,
+    /// Events and passes that it has still to follow.
+    pub(crate) behind: usize,
+    pub(crate) ended: bool,
+}
+
+impl ShadowFigures<'_> {
+    /// The labels of its figures.
+    pub(crate) fn labels(&self) -> [(&'static str, &str); 2] {
+        [("queue", self.queue), ("policy", self.policy)]
     }
 }
 

@@ -120,6 +120,10 @@ impl Host for Steady {
         self.inner.usage(of)
     }
 
+    fn process_size(&self) -> (u64, u64) {
+        self.inner.process_size()
+    }
+
     fn set_log_level(&self, level: LevelFilter) -> Result<()> {
         self.inner.set_log_level(level)
     }

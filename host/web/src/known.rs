@@ -50,6 +50,8 @@ pub(crate) enum Ask {
     Ended,
     /// All, allocated and down resources.
     Resources,
+    /// Racks and other vertices above nodes.
+    Levels,
     /// Drained nodes.
     Drains,
     /// A job.
@@ -79,6 +81,7 @@ impl Ask {
             Ask::Running => ("running", "job-list.list", list(48, RUNNING_MAX)),
             Ask::Ended => ("ended", "job-list.list", list(64, ENDED_MAX)),
             Ask::Resources => ("resources", "resource.sched-status", json!({})),
+            Ask::Levels => ("levels", "sched-fluxgate.levels", json!({})),
             Ask::Drains => ("drains", "resource.status", json!({})),
             Ask::Job(id) => ("job", "job-list.list-id", json!({"id": id, "attrs": ["all"]})),
             Ask::Log(id) => {

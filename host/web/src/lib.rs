@@ -4,7 +4,7 @@
 //! its user may not ask. A page is made on the server and needs no script; a small one sends for changes.
 //!
 //! - `source.rs` asks an instance; `answers.rs` keeps answers, so that many viewers cost the same as one.
-//! - `known.rs` is what is known of an instance; `machine.rs`, `jobs.rs` and `metrics.rs` read it.
+//! - `known.rs` is what is known of an instance; `machine.rs`, `reserved.rs`, `jobs.rs` and `metrics.rs` read it.
 //! - `told.rs` is what is said of it, in words and numbers; `rates.rs` is what happened between two looks.
 //! - `terminal/` shows it in a terminal.
 //! - `past.rs` has the answers of times of the past.
@@ -27,6 +27,7 @@ mod metrics;
 mod page;
 mod past;
 pub mod rates;
+mod reserved;
 mod server;
 mod source;
 mod summary;

@@ -26,7 +26,7 @@ const WAITING_MAX: usize = 16;
 /// Most characters of a time that is none, in the words about it.
 const WRONG_CHARS: usize = 64;
 /// What is a time, in words.
-const ACCEPTED: &str = "accepted are 2026-11-23, 2026-11-23T12:00 and 2026-11-23T12:00:30, in UTC or with an offset such as \
+pub(crate) const ACCEPTED: &str = "accepted are 2026-11-23, 2026-11-23T12:00 and 2026-11-23T12:00:30, in UTC or with an offset such as \
                         +01:00 after them, and seconds since the epoch";
 
 /// A time of the past, and how the address has it.
@@ -83,7 +83,7 @@ impl At {
 }
 
 /// A time as an address may have it; see [`ACCEPTED`].
-fn seconds(text: &str) -> Option<f64> {
+pub(crate) fn seconds(text: &str) -> Option<f64> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Some(seconds).filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
     }

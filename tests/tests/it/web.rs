@@ -154,6 +154,8 @@ fn feat_63_pages_of_a_real_instance_say_what_commands_say() {
         "all",
     ];
     world.cli(&[&dat[..], &["--note", "chilled water"]].concat()).ok();
+    // Answers are kept for a second.
+    world.until("the page has it", |_| web.get("/reservations").body.contains("chilled water"));
     let page = web.get("/reservations").body;
     for words in [
         "0 reservations on now, 1 planned, 0 over.",
@@ -162,6 +164,8 @@ fn feat_63_pages_of_a_real_instance_say_what_commands_say() {
     ] {
         assert!(page.contains(words), "{words}: {page}");
     }
+    assert!(web.get("/timeline").body.contains("maintenance dat · 4 nodes"), "it is in the picture");
+    assert!(web.get("/machine").body.contains("maintenance dat from "), "nodes say what comes");
     // The page's JSON is the answer that the command prints.
     let order = web.json("/queue.json")["answers"]["order"].clone();
     let told = world.cli(&["queue", "--json"]).json();
@@ -461,6 +465,68 @@ fn feat_68_with_control_a_change_takes_two_clicks_and_a_form_of_this_server() {
     assert!(!web.get("/policies").body.contains("do=promote"));
 }
 
+/// Reservations are made, ended and cancelled by the same two clicks, checked by the scheduler before the second.
+#[test]
+fn feat_68_reservations_are_made_and_ended_from_a_page() {
+    let world = World::up(&["--nodes", "4", "--policy", "easy"]);
+    let plain = {
+        let mut plain = Web::start(&world);
+        plain.enter();
+        plain.get("/reservations").body
+    };
+    assert!(!plain.contains("do=reserv") && !plain.contains("value=\"reserve\""), "{plain}");
+    let mut web = Web::start_with(&world, &["--control"]);
+    web.enter();
+    assert!(web.get("/reservations").body.contains("<input type=\"hidden\" name=\"do\" value=\"reserve\">"));
+    let form = "do=reserve&name=dat&kind=maintenance&start=2199-11-23T12%3A00&duration=2h&where=n%5B0-1%5D&note=cold";
+    let list = || world.cli(&["reservation", "list", "--json"]).json()["reservations"].clone();
+    let hosts = world.cli(&[
+        "reservation",
+        "create",
+        "first",
+        "--maintenance",
+        "--start",
+        "+1d",
+        "--duration",
+        "1h",
+        "--hosts",
+        "all",
+    ]);
+    hosts.ok();
+    let all = list()[0]["nodelist"].as_str().expect("hosts").to_owned();
+    let form = form.replace("n%5B0-1%5D", &all.replace('[', "%5B").replace(']', "%5D"));
+    // The first click asks the scheduler what it would be, and makes nothing.
+    let confirm = web.get(&format!("/act?{form}")).body;
+    assert!(confirm.contains("It would have 4 nodes (") && confirm.contains("2199-11-23 14:00"), "{confirm}");
+    assert!(confirm.contains("fluxgate reservation create dat --start @"), "{confirm}");
+    assert_eq!(list().as_array().map(Vec::len), Some(1));
+    let token = confirm.split("name=\"token\" value=\"").nth(1).expect("a token");
+    let token = token.split('"').next().expect("its end").to_owned();
+    let wrong = web.get(&format!("/act?{}", form.replace("2h", "long")));
+    assert!(wrong.status == 400 && wrong.body.contains("is no duration"), "{}", wrong.body);
+    let refused = web.get(&format!("/act?{}", form.replace("name=dat", "name=first")));
+    assert!(
+        refused.body.contains("It would be refused: first: there is such a reservation"),
+        "{}",
+        refused.body
+    );
+    assert_eq!(web.post("/act", &form).status, 403, "without a token");
+    let done = web.post("/act", &format!("token={token}&{form}"));
+    assert!(done.status == 303 && done.head.contains("location: /reservations"), "{}", done.head);
+    assert_eq!(list().as_array().map(Vec::len), Some(2));
+    world.until("the page has it", |_| {
+        web.get("/reservations").body.contains("do=reservation-end&amp;name=dat")
+    });
+    let confirm = web.get("/act?do=reservation-end&name=first").body;
+    assert!(confirm.contains("It has 4 nodes: ") && confirm.contains("reservation end first"), "{confirm}");
+    let unknown = web.get("/act?do=reservation-cancel&name=none").body;
+    assert!(unknown.contains("It would be refused: there is no reservation none"), "{unknown}");
+    assert_eq!(web.post("/act", &format!("token={token}&do=reservation-end&name=first")).status, 303);
+    assert_eq!(web.post("/act", &format!("token={token}&do=reservation-cancel&name=dat")).status, 303);
+    let left = list();
+    assert_eq!((left.as_array().map(Vec::len), left[0]["state"].as_str()), (Some(1), Some("over")), "{left}");
+}
+
 /// A server behind a proxy: who asks is in a header, and in what is done.
 #[test]
 fn feat_67_68_behind_a_proxy_names_of_viewers_are_in_the_audit_trail() {
@@ -476,7 +542,16 @@ fn feat_67_68_behind_a_proxy_names_of_viewers_are_in_the_audit_trail() {
     world
         .cli(&["web", "--listen", &listen, "--behind-proxy", "no header"])
         .fails(1, &["no name of a header"]);
-    let mut command = fluxgate(["web", "--listen", &listen, "--control", "--behind-proxy", "X-Remote-User"]);
+    // In private mode the owner's server would show viewers the jobs of all users: only where that is said.
+    let private = format!("[sched-fluxgate]\naudit-trail = {trail:?}\n[access]\nprivate-mode = true\n");
+    std::fs::write(&settings, private).unwrap();
+    world.cli(&["config", "reload", "--file", settings.to_str().unwrap()]).ok();
+    world
+        .cli(&["web", "--listen", &listen, "--behind-proxy", "X-Remote-User"])
+        .fails(2, &["access.private-mode is on", "--all-users"]);
+    let arguments =
+        ["web", "--listen", &listen, "--control", "--behind-proxy", "X-Remote-User", "--all-users"];
+    let mut command = fluxgate(arguments);
     let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();

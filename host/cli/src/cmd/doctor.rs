@@ -15,6 +15,8 @@ use crate::{place, render};
 
 /// A start so many seconds in the future is no difference of clocks that jobs show by themselves.
 const SKEW: f64 = 5.0;
+/// Most characters of a list of hosts in a finding.
+const HOSTS_CHARS: usize = 60;
 /// Jobs whose starts are compared with the clock.
 const JOBS_MAX: u32 = 1000;
 
@@ -59,7 +61,7 @@ struct Finding {
 }
 
 /// What is asked: a name, the topic, the payload. A question that is not answered leaves its checks out, with a finding.
-fn questions() -> [(&'static str, &'static str, Value); 9] {
+fn questions() -> [(&'static str, &'static str, Value); 10] {
     let running = json!({"max_entries": JOBS_MAX, "attrs": ["t_run"], "constraint": {"states": [48]}});
     [
         ("stats", "sched-fluxgate.stats-get", json!({})),
@@ -68,6 +70,7 @@ fn questions() -> [(&'static str, &'static str, Value); 9] {
         ("metrics", "sched-fluxgate.metrics-get", json!({})),
         ("reservations", "sched-fluxgate.reservation-list", json!({})),
         ("resources", "resource.sched-status", json!({})),
+        ("unused", "sched-fluxgate.unused-nodes", json!({})),
         ("drains", "resource.status", json!({})),
         ("queues", "job-manager.queue-list", json!({})),
         ("running", "job-list.list", running),
@@ -223,6 +226,16 @@ fn findings(answers: &BTreeMap<&str, Value>, now: f64, version: &str) -> Vec<Fin
         let level = if down > 0 { Level::Warn } else { Level::Ok };
         tell(level, "nodes", format!("{} of {all} are up", all - down.min(all)));
     }
+    let unused = of("unused");
+    for row in list(&unused["unused"]) {
+        let hosts = plain(&row["nodelist"]);
+        let cut: String = hosts.chars().take(HOSTS_CHARS).collect();
+        let cut = if cut.len() < hosts.len() { format!("{cut}…") } else { cut };
+        let some = if unused["complete"] == false { " that was looked at" } else { "" };
+        let (nodes, why) = (number(&row["nodes"]), plain(&row["text"]));
+        let text = format!("idle nodes that no waiting job{some} may use: {nodes} ({cut}), since {why}");
+        tell(Level::Warn, "unused", text);
+    }
     for state in list(of("queue-states")).iter().filter(|state| state["start"] == false) {
         let name = if state["name"].is_null() {
             "the queue".to_owned()
@@ -294,6 +307,7 @@ mod tests {
                 json!({"reservations": [{"name": "dat", "kind": "dedicated", "state": "planned"}]}),
             ),
             ("resources", json!({"all": r})),
+            ("unused", json!({"complete": true, "unused": []})),
             ("drains", json!({"drain": {}})),
             ("queue-states", json!([{"name": "a", "start": true}])),
             ("running", json!({"jobs": [{"t_run": 90.0}]})),
@@ -317,7 +331,7 @@ mod tests {
 
     #[test]
     fn feat_100_101_each_fault_is_found_by_its_check() {
-        let cases: [(&'static str, &str, Value, Level, &'static str); 14] = [
+        let cases: [(&'static str, &str, Value, Level, &'static str); 15] = [
             ("stats", "/ready", json!(false), Level::Bad, "serving"),
             ("stats", "/containment/held", json!("mine"), Level::Bad, "policy"),
             ("stats", "/queues", json!([{"name": "q", "held": "mine"}]), Level::Bad, "policy"),
@@ -335,6 +349,13 @@ mod tests {
                 "version",
             ),
             ("drains", "/drain", json!({"2": {"reason": "dimm"}}), Level::Warn, "nodes"),
+            (
+                "unused",
+                "/unused",
+                json!([{"nodes": 2, "nodelist": "n[2-3]", "text": "they are small"}]),
+                Level::Warn,
+                "unused",
+            ),
             ("queue-states", "/0/start", json!(false), Level::Warn, "queues"),
             ("settings", "/settings/queue-depth/value", json!(8), Level::Warn, "reservations"),
             ("running", "/jobs/0/t_run", json!(3700.0), Level::Bad, "clock"),

@@ -4,7 +4,7 @@
 
 mod past;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -14,8 +14,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Target;
 use crate::client::Client;
+use crate::cmd::web::past::Rights;
 use crate::fail::usage;
-use crate::{invoked, place, render};
+use crate::{directory, invoked, place, render};
 
 /// `fluxgate web`.
 #[derive(Debug, Args)]
@@ -37,8 +38,12 @@ pub(crate) struct Web {
     /// name. Only with --listen unix:PATH, whose mode is 0660 then.
     #[arg(long, value_name = "HEADER")]
     pub(crate) behind_proxy: Option<String>,
+    /// For --behind-proxy by the owner of an instance in private mode (access.private-mode): all who come by the proxy may see the jobs
+    /// of all users.
+    #[arg(long, requires = "behind_proxy")]
+    pub(crate) all_users: bool,
     /// The scheduler's journal, for pages of the past: `?at=2026-11-23T12:00` (UTC) after an address. It is run again here, with the
-    /// policies of then. All viewers see all that it has.
+    /// policies of then. Who is not the owner of the instance sees what a guest would have been told.
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
     /// For --journal: a folder with the policies that decided.
@@ -53,16 +58,29 @@ pub(crate) fn run(args: &Web) -> Result<()> {
             "--behind-proxy: only with --listen unix:PATH: on a port, others could tell any name",
         ));
     }
-    let past = args.journal.as_deref().map(|folder| past::OfJournal::open(folder, args.policies.as_deref()));
-    let past = past.transpose().context("--journal")?.map(|past| Box::new(past) as Box<dyn Past>);
     // An instance that is not there is told now and not to the first viewer.
     let uri = place::uri(&args.target)?;
     let client = Client::connect(&args.target)?;
+    // The settings are told to the owner alone.
+    let settings = client.sched("sched-fluxgate.config-show", json!({}));
+    let owner = settings.is_ok();
     if args.control {
-        // The settings are told to the owner alone.
-        client.sched("sched-fluxgate.config-show", json!({})).context("--control")?;
+        settings.context("--control")?;
+    }
+    let private =
+        || client.sched("sched-fluxgate.stats-get", json!({})).is_ok_and(|it| it["private_mode"] == true);
+    if owner && args.behind_proxy.is_some() && !args.all_users && private() {
+        return Err(usage(
+            "--behind-proxy: access.private-mode is on, and viewers would see the jobs of all users, as the owner does; \
+             --all-users says that all who come by the proxy may",
+        ));
     }
     drop(client);
+    let open = |folder: &Path| {
+        past::OfJournal::open(folder, args.policies.as_deref(), Rights { owner, uri: uri.clone() })
+    };
+    let past = args.journal.as_deref().map(open);
+    let past = past.transpose().context("--journal")?.map(|past| Box::new(past) as Box<dyn Past>);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -74,6 +92,7 @@ pub(crate) fn run(args: &Web) -> Result<()> {
         program: invoked::name().to_owned(),
         control: args.control,
         behind_proxy: args.behind_proxy.clone(),
+        user_of: directory::user,
     };
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;

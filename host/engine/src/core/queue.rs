@@ -24,7 +24,7 @@ pub(crate) struct Queue {
     pub(super) vacant: Vec<ClassId>,
     pub(super) class_of: BTreeMap<ClassKey, ClassId>,
     /// Parked classes by their fewest cores.
-    pub(super) parked: BTreeSet<(u32, ClassId)>,
+    pub(crate) parked: BTreeSet<(u32, ClassId)>,
     /// The order on each [`Side`]; `None` on a side without a policy.
     pub(crate) orders: [Option<Order>; 2],
     pub(super) generation: [u32; 2],

@@ -9,12 +9,19 @@ use fluxgate_formats::{Histogram, JobId};
 
 use super::Core;
 use super::job::Running;
+use super::queue::Queue;
 use crate::order::Slot;
 use crate::reason::{KINDS, Reason};
 
 /// Upper bounds of the buckets of waits, seconds.
 const WAITS: [f64; 14] =
     [1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 21_600.0, 86_400.0, 259_200.0, 1e6];
+
+/// Upper bounds of the buckets of run time over limit, by twentieths.
+const SHARES: [f64; 20] = [
+    0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95,
+    1.0,
+];
 
 /// Seconds of a minute.
 const MINUTE: f64 = 60.0;
@@ -33,8 +40,14 @@ pub(crate) struct Tally {
     submitted: BTreeMap<i64, u32>,
     /// Jobs that hold resources.
     pub(crate) running: u64,
+    /// Cores that they hold.
+    pub(crate) cores: u64,
+    /// Cores that jobs gave back, times how long they held them; seconds.
+    pub(crate) core_seconds: f64,
     /// From submission to start, seconds.
     pub(crate) waits: Histogram,
+    /// Run time over limit of the jobs that ended and had a limit of their own.
+    pub(crate) limits_used: Histogram,
 }
 
 impl Default for Tally {
@@ -43,7 +56,10 @@ impl Default for Tally {
             reasons: [0; KINDS.len()],
             submitted: BTreeMap::new(),
             running: 0,
+            cores: 0,
+            core_seconds: 0.0,
             waits: Histogram::new(&WAITS),
+            limits_used: Histogram::new(&SHARES),
         }
     }
 }
@@ -107,11 +123,13 @@ impl Core {
         job.reason = reason;
     }
 
-    /// A job holds resources.
+    /// A job holds resources, which are in the ledger already.
     pub(crate) fn run(&mut self, id: JobId, running: Running) {
         self.stop(id);
+        let cores = self.cores_of(id);
         if let Some(tally) = self.tally_of(&running) {
             tally.running += 1;
+            tally.cores += cores;
         }
         self.running.insert(id, running);
     }
@@ -125,13 +143,40 @@ impl Core {
         Some(running)
     }
 
+    /// A running job gave cores back.
+    pub(crate) fn gave_back(&mut self, id: JobId, cores: u64, now: f64) {
+        let Some(running) = self.running.get(&id) else { return };
+        let ran = (now - running.start).max(0.0);
+        let queue = running.queue.and_then(|queue| self.queues.get_mut(queue as usize));
+        if let Some(Queue { tally, .. }) = queue {
+            tally.cores = tally.cores.saturating_sub(cores);
+            tally.core_seconds += cores as f64 * ran;
+        }
+    }
+
+    /// A job has ended: how much of its limit it used, if it had one of its own.
+    pub(crate) fn used_limit(&mut self, running: &Running, now: f64) {
+        let (ran, limit) = (now - running.start, running.end - running.start);
+        if running.follows || !limit.is_finite() || limit <= 0.0 || ran < 0.0 {
+            return;
+        }
+        if let Some(tally) = self.tally_of(running) {
+            tally.limits_used.add(ran / limit);
+        }
+    }
+
+    /// The cores that a job holds.
+    pub(crate) fn cores_of(&self, id: JobId) -> u64 {
+        self.resources.allocation(id).map_or(0, |held| held.cores())
+    }
+
     fn tally_of(&mut self, running: &Running) -> Option<&mut Tally> {
         Some(&mut self.queues.get_mut(running.queue? as usize)?.tally)
     }
 
     /// Counts running jobs anew, after they were put in place one by one.
     pub(crate) fn count_running(&mut self) {
-        self.queues.iter_mut().for_each(|queue| queue.tally.running = 0);
+        self.queues.iter_mut().for_each(|queue| (queue.tally.running, queue.tally.cores) = (0, 0));
         for (id, running) in std::mem::take(&mut self.running) {
             self.run(id, running);
         }

@@ -51,8 +51,16 @@ pub struct QueueTally<'a> {
     pub reserved: u64,
     /// When its oldest waiting job was submitted, to the minute before; seconds since the epoch.
     pub oldest: Option<f64>,
+    /// Classes of equal waiting jobs that are not looked at until resources come back that they could use.
+    pub parked: u64,
+    /// Cores that its jobs hold.
+    pub cores: u64,
+    /// Cores that its jobs gave back, times how long they held them; seconds.
+    pub core_seconds: f64,
     /// Waits of its started jobs, from submission to start in seconds.
     pub waits: Histogram,
+    /// Run time over limit of its jobs that ended and had a limit.
+    pub limits_used: Histogram,
     /// Counters of the queue, over all policies.
     pub counts: QueueCounts,
 }
@@ -66,7 +74,11 @@ impl QueueTally<'_> {
         self.running += other.running;
         self.reserved += other.reserved;
         self.oldest = self.oldest.into_iter().chain(other.oldest).min_by(f64::total_cmp);
+        self.parked += other.parked;
+        self.cores += other.cores;
+        self.core_seconds += other.core_seconds;
         self.waits.merge(&other.waits);
+        self.limits_used.merge(&other.limits_used);
         self.counts.add(&other.counts);
     }
 }
@@ -81,7 +93,11 @@ impl Engine {
             running: queue.tally.running,
             reserved: queue.reserved.len() as u64,
             oldest: queue.tally.oldest(),
+            parked: queue.parked.len() as u64,
+            cores: queue.tally.cores,
+            core_seconds: queue.tally.core_seconds,
             waits: queue.tally.waits.clone(),
+            limits_used: queue.tally.limits_used.clone(),
             counts: queue.counts,
         })
     }

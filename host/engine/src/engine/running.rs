@@ -10,6 +10,7 @@ use crate::columns::JobEventKind;
 use crate::core::job::Running;
 use crate::core::scope::QueueId;
 use crate::event::{Action, RpcError, SCHEDULER_RESTART};
+use crate::stats::Removal;
 
 const ENOENT: i32 = 2;
 const EBUSY: i32 = 16;
@@ -44,7 +45,7 @@ impl Engine {
                 let follows = core.is_instance_end(end);
                 let known = Running { start, end, follows, committing: false, queue, user };
                 core.run(id, known);
-                if self.withdraw(id, now) {
+                if self.withdraw(id, Removal::Denied, now) {
                     // The job requests the resources that it holds.
                     self.core.stats.denied += 1;
                     out.push(Action::Deny { id, note: HOLDS.to_owned() });
@@ -67,14 +68,17 @@ impl Engine {
             core.stats.unknown_jobs += 1;
             return;
         }
+        let before = core.cores_of(id);
         let mut gone = core.resources.release(id, ranks).unwrap_or(false);
         if last && !gone {
             gone = core.resources.release(id, None).unwrap_or(true);
         }
+        core.gave_back(id, before.saturating_sub(core.cores_of(id)), now);
         core.all_dirty();
         if gone || last {
             let (start, queue) = core.stop(id).map_or((0.0, None), |running| {
                 core.habits.ended(&running, now);
+                core.used_limit(&running, now);
                 (running.start, running.queue)
             });
             self.note(JobEventKind::Ended, id, queue, now, start);

@@ -13,6 +13,7 @@ use crate::columns::JobEventKind;
 use crate::core::job::NewJob;
 use crate::event::Action;
 use crate::placement::{Wish, wanted_placement};
+use crate::stats::Removal;
 
 /// Note of the denial of a request by a job that holds resources.
 pub(super) const HOLDS: &str = "the job already holds resources";
@@ -37,7 +38,7 @@ impl Engine {
             out.push(Action::Deny { id, note: HOLDS.to_owned() });
             return;
         }
-        self.withdraw(id, now);
+        self.withdraw(id, Removal::Replaced, now);
         let core = &mut *self.core;
         let accepted =
             core.resources.compile_shared(jobspec).map_err(|e| e.to_string()).and_then(|request| {
@@ -85,7 +86,7 @@ impl Engine {
     }
 
     /// Removes a waiting job; false if it does not wait.
-    pub(super) fn withdraw(&mut self, id: JobId, now: f64) -> bool {
+    pub(super) fn withdraw(&mut self, id: JobId, why: Removal, now: f64) -> bool {
         let core = &mut *self.core;
         let Some(slot) = core.slot_of(id) else {
             return false;
@@ -95,6 +96,7 @@ impl Engine {
             queue = Some(job.queue);
             core.resources.unreserve(id);
             let queue = &mut core.queues[job.queue as usize];
+            queue.counts.removed[why as usize] += 1;
             // The queue may have been blocked by this job.
             queue.dirty = true;
             if queue.reserved.contains(&id) {
@@ -137,7 +139,7 @@ impl Engine {
             }
         }
         for (id, note) in denied {
-            self.withdraw(id, now);
+            self.withdraw(id, Removal::Denied, now);
             self.core.stats.denied += 1;
             out.push(Action::Deny { id, note });
         }

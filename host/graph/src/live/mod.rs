@@ -12,6 +12,7 @@ pub(crate) mod error;
 pub(crate) mod flow_kinds;
 pub(crate) mod flow_shortage;
 pub(crate) mod future;
+pub(crate) mod groups;
 mod grow;
 pub(crate) mod hints;
 pub(crate) mod index;

@@ -13,6 +13,7 @@ use crate::live::local;
 use crate::live::plan::Plan;
 use crate::live::request::{Level, Need, Request};
 use crate::live::resources::Resources;
+use crate::live::view::Eligible;
 use crate::live::{share, take};
 
 /// Most different times at which nodes come free that are told apart; the later ones are told as one.
@@ -112,17 +113,78 @@ fn inside<'r>(needs: &'r [Need], found: &mut Vec<&'r Need>) {
     }
 }
 
+/// All needs of a request that are looked for inside nodes.
+fn needs_inside(request: &Request) -> Vec<&Need> {
+    let mut needs = Vec::new();
+    match request.alternatives.as_slice() {
+        [] => inside(&request.needs, &mut needs),
+        list => list.iter().for_each(|one| inside(&one.needs, &mut needs)),
+    }
+    needs
+}
+
+/// Why no request of several may use a node, though it is idle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum NodeRefusal {
+    /// It meets the constraint of none.
+    Constraint,
+    /// It has too little for those whose constraint it meets.
+    TooSmall,
+    /// A window keeps it from those that it would suit.
+    Window,
+}
+
 impl Resources {
+    /// The nodes that are up and idle and of no use to any of these requests at this time, by what comes closest to a use;
+    /// each node once. Looks at no further request when every node has a use.
+    pub fn idle_without_use<'r>(
+        &self,
+        requests: impl Iterator<Item = &'r Request>,
+        now: f64,
+    ) -> BTreeMap<NodeRefusal, Idset> {
+        let (machine, graph) = (&self.machine, &*self.machine.graph);
+        let idle = (0..graph.nodes.len() as u32).filter(|node| machine.index.is_up(*node));
+        let idle = idle.filter(|node| graph.template(*node).node && machine.index.state(*node).idle);
+        let mut left: Vec<(u32, NodeRefusal)> = idle.map(|node| (node, NodeRefusal::Constraint)).collect();
+        for request in requests {
+            if left.is_empty() {
+                break;
+            }
+            let (needs, eligible) = (needs_inside(request), machine.eligible(request));
+            let beside_windows = machine.eligible_between(request, now, now.next_up());
+            let admits = |eligible: &Eligible, node: u32| {
+                eligible.template(graph.nodes[node as usize].template) && eligible.node(node)
+            };
+            let refusal = |node: u32| {
+                let template = graph.template(node);
+                let gives = |need: &&Need| local::capacity(graph, template, &template.idle, need, 1) > 0;
+                match () {
+                    () if !admits(&eligible, node) => Some(NodeRefusal::Constraint),
+                    () if !needs.is_empty() && !needs.iter().any(gives) => Some(NodeRefusal::TooSmall),
+                    () if !admits(&beside_windows, node) => Some(NodeRefusal::Window),
+                    () => None,
+                }
+            };
+            left.retain_mut(|(node, closest)| {
+                let Some(found) = refusal(*node) else { return false };
+                *closest = found.max(*closest);
+                true
+            });
+        }
+        let mut rows: BTreeMap<NodeRefusal, Idset> = BTreeMap::new();
+        for (node, refusal) in left {
+            rows.entry(refusal).or_default().insert(graph.nodes[node as usize].rank);
+        }
+        rows
+    }
+
     /// Every node that was not removed under the first test that it fails, seen from `now`: each node once. A request that
     /// waits may well find free nodes, but too few of them together.
     pub fn node_tests(&self, request: &Request, now: f64) -> Vec<(NodeTest, Idset)> {
         let (machine, graph) = (&self.machine, &*self.machine.graph);
         let eligible = machine.eligible(request);
-        let mut needs = Vec::new();
-        match request.alternatives.as_slice() {
-            [] => inside(&request.needs, &mut needs),
-            list => list.iter().for_each(|one| inside(&one.needs, &mut needs)),
-        }
+        let needs = needs_inside(request);
         let of_idle_nodes = |need: &&Need| need.level == Level::Node && need.exclusive;
         let idle_only = request.whole_nodes || (!needs.is_empty() && needs.iter().all(of_idle_nodes));
         let likely = self.likely_places();

@@ -5,13 +5,15 @@
 
 use std::sync::Arc;
 
+use fluxgate_formats::Idset;
+
 use crate::description::names::Name;
 use crate::description::units;
 use crate::layout::graph::Graph;
 use crate::layout::template::NodeTemplate;
 use crate::live::index::Status;
 use crate::live::request::{Need, Request};
-use crate::live::resources::Resources;
+use crate::live::resources::{Resources, nodes_of};
 use crate::live::view::{Eligible, Overlay, Where};
 
 /// A kind of resource: all pools of one type that count in one unit, or all flow of a subsystem.
@@ -117,6 +119,27 @@ impl Resources {
         let templates = down.map(|node| &graph.templates[graph.nodes[node as usize].template.0 as usize]);
         templates.filter(|template| template.node).fold((0, 0, 0), |(nodes, cores, gpus), template| {
             (nodes + 1, cores + template.cores as u32, gpus + template.gpus as u32)
+        })
+    }
+
+    /// Nodes that are up and partly held: some of their cores are free and some are not. Costs a look at each node.
+    pub fn fragmented_nodes(&self) -> u32 {
+        let (graph, index) = (&self.machine.graph, &self.machine.index);
+        let up = (0..graph.nodes.len() as u32).filter(|node| index.status(*node) == Status::Up);
+        let partly = up.filter(|node| {
+            let (template, state) = (graph.template(*node), index.state(*node));
+            template.node && 0 < state.cores && state.cores < template.cores
+        });
+        partly.count() as u32
+    }
+
+    /// Nodes without any job, free cores and free GPUs on those of these ranks that are up.
+    pub fn free_counts(&self, ranks: &Idset) -> (u32, u32, u32) {
+        let (graph, index) = (&self.machine.graph, &self.machine.index);
+        let up = nodes_of(graph, ranks).filter(|node| index.status(*node) == Status::Up);
+        let states = up.filter(|node| graph.template(*node).node).map(|node| index.state(node));
+        states.fold((0, 0, 0), |(nodes, cores, gpus), state| {
+            (nodes + u32::from(state.idle), cores + state.cores as u32, gpus + state.gpus as u32)
         })
     }
 

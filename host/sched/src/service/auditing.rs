@@ -146,7 +146,7 @@ impl Service {
 
 /// Adds the person for whom the owner's program asks, as that program tells.
 fn person(line: &mut Value, request: Option<&ControlRequest>) {
-    let name = request.and_then(|request| request.payload["as"].as_str()).unwrap_or_default();
+    let name = request.and_then(|request| request.person.as_deref()).unwrap_or_default();
     let name: String = name.chars().filter(|c| !c.is_control()).take(PERSON_CHARS_MAX).collect();
     if !name.is_empty() {
         line["as"] = name.into();

@@ -56,14 +56,20 @@ impl Service {
                 "rusage" => self.usage(&request.payload).map(Answer::Now),
                 "debug" => self.set_debug(&request.payload).map(Answer::Now),
                 "explain" | "when" | "gaps" | "order" | "node" => self.ask(&request),
-                "reservation-create"
-                | "reservation-alter"
+                "reservation-create" => {
+                    self.members_are_seen(&request).and_then(|()| self.reservation(&request))
+                }
+                "reservation-alter"
                 | "reservation-skip"
                 | "reservation-end"
                 | "reservation-cancel"
                 | "reservation-accept-loss"
                 | "reservation-list"
                 | "reservation-show" => self.reservation(&request),
+                "levels" => Ok(Answer::Now(
+                    self.engine.as_ref().map_or(json!({"levels": []}), |e| answers::levels(e)),
+                )),
+                "unused-nodes" => self.unused_nodes().map(Answer::Now),
                 "vertex-marks" => self.vertex_marks().map(Answer::Now),
                 "policy-list" => Ok(Answer::Now(self.policy_list())),
                 "policy-show" => self.policy_show(&request.payload).map(Answer::Now),
@@ -170,6 +176,12 @@ impl Service {
         answers::resources(engine)
     }
 
+    /// Idle nodes that no waiting job may use.
+    fn unused_nodes(&self) -> Result<Value> {
+        let engine = self.engine.as_ref().ok_or_else(|| anyhow!("the scheduler is still starting"))?;
+        Ok(answers::unused_nodes(engine, self.host.now()))
+    }
+
     fn stats(&self) -> Value {
         let Some(engine) = &self.engine else { return json!({"ready": false}) };
         let (stats, cost) = (engine.stats(), engine.policy_cost());
@@ -177,6 +189,7 @@ impl Service {
         session.feasibility_checks += self.responder.answered();
         json!({
             "ready": self.session.is_serving(),
+            "private_mode": self.configuration.settings.flux.private_mode,
             "policy": engine.policy_name(),
             "swap": engine.swap_state().map(|s| json!({"to": s.to, "keyed": s.keyed})),
             "queues": self.queue_rows(),

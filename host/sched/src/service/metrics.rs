@@ -4,13 +4,16 @@
 //! once a second. Names, types, units and labels of a family never change after a release. Labels are queues, policies,
 //! states and kinds, never users or jobs. Must never decide anything.
 
+mod policies;
+mod session;
+
 use std::time::Duration;
 
-use fluxgate_engine::{CallCost, Engine, QueueTally, WindowKind};
+use fluxgate_engine::{Engine, QueueTally, REFUSALS, REMOVALS};
 use serde_json::{Value, json};
 
 use super::Service;
-use crate::host::Usage;
+use super::idle_windows::{KINDS, kept_ranks};
 use crate::openmetrics::{Family, Kind, Page};
 
 /// For how long a page is given again.
@@ -37,26 +40,32 @@ fn bounded<'a>(tallies: impl Iterator<Item = QueueTally<'a>>) -> Vec<QueueTally<
 }
 
 /// The machine by state.
-fn machine_page(engine: &Engine, page: &mut Page) {
+fn machine_page(engine: &Engine, now: f64, page: &mut Page) {
     let totals = engine.resources().totals();
     let down = engine.resources().down_counts();
-    for (name, help, all, free, down) in [
+    let kept = engine.resources().free_counts(&kept_ranks(engine, None, now));
+    for (name, help, all, free, down, kept) in [
         (
             "nodes",
-            "Nodes by state; a node is allocated if a job holds any of it.",
+            "Nodes by state; a node is allocated if a job holds any of it, and a free one in a reservation that is on is window.",
             totals.nodes,
             totals.free_nodes,
             down.0,
+            kept.0,
         ),
-        ("cores", "Cores by state.", totals.cores, totals.free_cores, down.1),
-        ("gpus", "GPUs by state.", totals.gpus, totals.free_gpus, down.2),
+        ("cores", "Cores by state.", totals.cores, totals.free_cores, down.1, kept.1),
+        ("gpus", "GPUs by state.", totals.gpus, totals.free_gpus, down.2, kept.2),
     ] {
         let mut family = page.family(name, Kind::Gauge, "", help);
         let held = i64::from(all) - i64::from(free) - i64::from(down);
-        family.gauge(&[("state", "free")], f64::from(free));
+        family.gauge(&[("state", "free")], f64::from(free.saturating_sub(kept)));
+        family.gauge(&[("state", "window")], f64::from(kept));
         family.gauge(&[("state", "allocated")], held.max(0) as f64);
         family.gauge(&[("state", "down")], f64::from(down));
     }
+    let help = "Nodes that are up, and of which some cores are free and some are not.";
+    let mut family = page.family("nodes_fragmented", Kind::Gauge, "", help);
+    family.gauge(&[], f64::from(engine.resources().fragmented_nodes()));
     let kinds = engine.resources().resource_kinds();
     let flows = engine.resources().flow_kinds();
     let rows = || {
@@ -99,6 +108,11 @@ fn queue_page(engine: &Engine, now: f64, page: &mut Page) {
     each(&mut page.family("reservations", Kind::Gauge, "", "Reserved starts of waiting jobs."), &|q| {
         q.reserved
     });
+    let help =
+        "Classes of equal waiting jobs that are not looked at until resources come back that they could use.";
+    each(&mut page.family("classes_parked", Kind::Gauge, "", help), &|q| q.parked);
+    let help = "Cores that jobs of a queue hold.";
+    each(&mut page.family("queue_used_cores", Kind::Gauge, "", help), &|q| q.cores);
 }
 
 /// What was counted of queues.
@@ -116,10 +130,21 @@ fn count_page(engine: &Engine, page: &mut Page) {
         family.total(&[("queue", queue.queue), ("how", "backfill")], queue.counts.backfilled as f64);
     }
     let help = "Requests that left the queue without resources.";
-    total(&mut page.family("jobs_removed", Kind::Counter, "", help), &|q| q.counts.removed);
+    let mut family = page.family("jobs_removed", Kind::Counter, "", help);
+    for queue in &queues {
+        for (why, count) in REMOVALS.into_iter().zip(queue.counts.removed) {
+            family.total(&[("queue", queue.queue), ("why", why)], count as f64);
+        }
+    }
     total(&mut page.family("jobs_ended", Kind::Counter, "", "Jobs that gave up all resources."), &|q| {
         q.counts.ended
     });
+    let help = "Cores that jobs gave back, times how long they held them.";
+    let mut family = page.family("core_seconds", Kind::Counter, "seconds", help);
+    queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], queue.core_seconds));
+    let help = "Run time over limit of jobs that ended and had a limit.";
+    let mut family = page.family("job_limit_used_ratio", Kind::Histogram, "ratio", help);
+    queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], &queue.limits_used));
     let help = "From submission to start.";
     let mut family = page.family("job_wait_seconds", Kind::Histogram, "seconds", help);
     queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], &queue.waits));
@@ -132,7 +157,7 @@ fn count_page(engine: &Engine, page: &mut Page) {
 /// The figures that hold at a time, without what was counted until then: a page for an engine of the past.
 pub(crate) fn page_at(engine: &Engine, now: f64) -> String {
     let mut page = Page::new("fluxgate_", now);
-    machine_page(engine, &mut page);
+    machine_page(engine, now, &mut page);
     queue_page(engine, now, &mut page);
     page.finish()
 }
@@ -145,6 +170,7 @@ impl Service {
         if let Some((_, text)) = self.last_page.as_ref().filter(fresh) {
             return json!({"metrics": text});
         }
+        self.count_idle_windows();
         let text = self.page();
         self.last_page = Some((now, text.clone()));
         json!({"metrics": text})
@@ -152,13 +178,15 @@ impl Service {
 
     fn page(&self) -> String {
         let mut page = Page::new("fluxgate_", self.began);
+        let mode = if self.identity.uuid.is_some() { "module" } else { "client" };
         page.family("build", Kind::Info, "", "Version of the scheduler and of the contract of policies.")
-            .info(&[("version", env!("CARGO_PKG_VERSION")), ("contract", "0.1.0")]);
+            .info(&[("version", env!("CARGO_PKG_VERSION")), ("contract", "0.1.0"), ("mode", mode)]);
         page.family("up", Kind::Gauge, "", "1 while the job manager is served.")
             .gauge(&[], f64::from(u8::from(self.session.is_serving())));
         if let Some(engine) = &self.engine {
-            machine_page(engine, &mut page);
-            queue_page(engine, self.host.now(), &mut page);
+            let now = self.host.now();
+            machine_page(engine, now, &mut page);
+            queue_page(engine, now, &mut page);
             count_page(engine, &mut page);
         }
         self.bounds_page(&mut page);
@@ -167,6 +195,7 @@ impl Service {
         self.pass_page(&mut page);
         self.policy_page(&mut page);
         self.session_page(&mut page);
+        self.journal_page(&mut page);
         self.process_page(&mut page);
         page.finish()
     }
@@ -195,12 +224,17 @@ impl Service {
         let now = self.host.now();
         let help = "Reservations of nodes by kind and state, without those that are over.";
         let mut family = page.family("windows", Kind::Gauge, "", help);
-        for (kind, name) in [(WindowKind::Maintenance, "maintenance"), (WindowKind::Dedicated, "dedicated")] {
+        for (kind, name) in KINDS {
             for state in ["planned", "active", "degraded"] {
                 let windows =
                     engine.windows().filter(|window| window.kind == kind && window.state(now) == state);
                 family.gauge(&[("kind", name), ("state", state)], windows.count() as f64);
             }
+        }
+        let help = "Cores that reservations which were on kept free and nobody used, times how long.";
+        let mut family = page.family("window_idle_core_seconds", Kind::Counter, "seconds", help);
+        for ((_, name), sum) in KINDS.into_iter().zip(self.idle_windows.core_seconds()) {
+            family.total(&[("kind", name)], sum);
         }
     }
 
@@ -240,87 +274,12 @@ impl Service {
         count(page, "events", "Events that the engine took in.", stats.events);
         count(page, "candidates", "Candidates offered to policies.", stats.candidates);
         count(page, "matches", "Searches for resources.", stats.matches);
-        count(page, "gate_refusals", "Proposals of policies that were refused.", stats.refusals);
+        let help = "Proposals of policies that were refused.";
+        let mut family = page.family("gate_refusals", Kind::Counter, "", help);
+        for (refusal, count) in REFUSALS.into_iter().zip(stats.refused) {
+            family.total(&[("refusal", refusal)], count as f64);
+        }
+        count(page, "jobs_unknown", "Events of jobs that are not known here.", stats.unknown_jobs);
         count(page, "jobs_denied", "Requests that can never be satisfied.", stats.denied);
-    }
-
-    fn policy_page(&self, page: &mut Page) {
-        let Some(engine) = &self.engine else { return };
-        let help = "The policy that decides a queue; the queue is empty for the default.";
-        let mut family = page.family("policy", Kind::Info, "", help);
-        family.info(&[("queue", ""), ("policy", engine.policy_name())]);
-        for queue in engine.tallies().take(QUEUES_MAX) {
-            if let Some(policy) = queue.policy {
-                family.info(&[("queue", queue.queue), ("policy", policy)]);
-            }
-        }
-        let cost = engine.policy_cost();
-        let policy = &[("policy", engine.policy_name())];
-        let help = "Fuel that the default policy has used.";
-        page.family("policy_fuel", Kind::Counter, "", help).total(policy, cost.fuel as f64);
-        let help = "Calls of the default policy.";
-        page.family("policy_calls", Kind::Counter, "", help).total(policy, cost.calls as f64);
-        let help = "Time in the default policy.";
-        let mut family = page.family("policy_call_seconds", Kind::Counter, "seconds", help);
-        family.total(policy, cost.nanos as f64 / 1e9);
-        let calls = engine.policy_cost_by_call();
-        let name = engine.policy_name();
-        let mut each = |family: &str, unit: &str, help: &str, value: &dyn Fn(&CallCost) -> f64| {
-            let mut family = page.family(family, Kind::Counter, unit, help);
-            for call in &calls {
-                family.total(&[("policy", name), ("call", call.call)], value(call));
-            }
-        };
-        each("policy_function_calls", "", "Calls of the default policy by function.", &|it| it.calls as f64);
-        each("policy_function_fuel", "", "Fuel of the default policy by function.", &|it| it.fuel as f64);
-        let help = "Time in the default policy by function.";
-        each("policy_function_seconds", "seconds", help, &|it| it.nanos as f64 / 1e9);
-        let help = "Memory of the default policy.";
-        page.family("policy_memory_bytes", Kind::Gauge, "bytes", help).gauge(policy, cost.memory as f64);
-        let stats = engine.stats();
-        let help = "Policies that broke the contract and were replaced.";
-        page.family("policy_failures", Kind::Counter, "", help).total(&[], stats.policy_failures as f64);
-        let help = "Swaps of policies that were completed.";
-        page.family("policy_swaps", Kind::Counter, "", help).total(&[], stats.swaps as f64);
-        let suspended = f64::from(u8::from(engine.suspended_by().is_some()));
-        let help = "1 while scheduling is suspended because the default policy failed.";
-        page.family("scheduling_suspended", Kind::Gauge, "", help).gauge(&[], suspended);
-    }
-
-    fn session_page(&self, page: &mut Page) {
-        let stats = self.session.stats();
-        for (name, help, value) in [
-            ("session_teardowns", "Times that the job manager went offline or away.", stats.teardowns),
-            ("session_handshakes", "Handshakes with the job manager after the first.", stats.rehellos),
-            ("session_malformed", "Payloads, or fields of them, that could not be read.", stats.malformed),
-            ("session_unexpected", "Messages that make no sense at their time.", stats.unexpected),
-            ("commits", "Allocations committed to the KVS.", stats.commits),
-            ("audits", "Comparisons with the job manager's count.", stats.audits),
-            ("audit_differences", "Differences that such comparisons found.", stats.audit_differences),
-            ("requests_refused", "Requests of guests that were refused.", stats.guests_refused),
-        ] {
-            page.family(name, Kind::Counter, "", help).total(&[], value as f64);
-        }
-        let Some(figures) = self.engine.as_ref().and_then(|engine| engine.figures()) else { return };
-        let help = "Size of the journal's files.";
-        page.family("journal_bytes", Kind::Gauge, "bytes", help).gauge(&[], figures.size as f64);
-        let help = "Records written to the journal.";
-        page.family("journal_records", Kind::Counter, "", help).total(&[], figures.records as f64);
-        let help = "Records that could not be written to the journal.";
-        page.family("journal_dropped", Kind::Counter, "", help).total(&[], figures.dropped as f64);
-    }
-
-    /// Figures of the process, with the names that all processes have.
-    fn process_page(&self, page: &mut Page) {
-        let Ok(usage) = self.host.usage(Usage::Process) else { return };
-        let number = |key: &str| usage[key].as_f64().unwrap_or_default();
-        let help = "Processor time of the process.";
-        page.plain("process_cpu_seconds", Kind::Counter, "seconds", help)
-            .total(&[], number("utime") + number("stime"));
-        let help = "Most memory that the process has had.";
-        let peak = number("maxrss") * 1024.0;
-        page.plain("process_resident_memory_peak_bytes", Kind::Gauge, "bytes", help).gauge(&[], peak);
-        let help = "When the process began, since the epoch.";
-        page.plain("process_start_time_seconds", Kind::Gauge, "seconds", help).gauge(&[], self.began);
     }
 }

@@ -360,6 +360,7 @@ impl Service {
                 self.configuration.settings.value("queue-depth"),
             ));
         }
+        notes.extend(self.unseen_members());
         if self.configuration.journal_later {
             notes.push("the journal stays as it is until the scheduler is started again".to_owned());
         }

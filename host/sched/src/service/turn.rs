@@ -24,6 +24,7 @@ impl Service {
     /// The beginning of a turn: what is due by time. True when a pass is to be made; its time counts from here.
     pub fn prepare(&mut self) -> bool {
         self.heed_clock();
+        self.count_idle_windows();
         let outputs = self.session.tick(self.host.elapsed().as_secs_f64());
         self.carry_out(outputs);
         if self.session.is_serving()
@@ -75,6 +76,7 @@ impl Service {
     /// # Errors
     /// The service cannot go on.
     pub fn settle(&mut self, waiting: bool) -> Result<()> {
+        self.count_offline();
         self.begin_queue_swaps();
         self.watch();
         self.tend_promotions();

@@ -162,3 +162,26 @@ fn feat_68_a_dry_run_of_a_swap_and_the_name_of_a_person() {
         (&json!("shadow-stop"), None)
     );
 }
+
+/// FEAT-68: who makes and ends a reservation by a program of the owner is in the trail, also where it was refused.
+#[test]
+fn feat_68_the_name_of_a_person_who_makes_a_reservation() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let mut window = json!({"name": "m", "kind": "maintenance", "start": 9000.0, "end": 9500.0, "hosts": "all", "as": "ada"});
+    for (method, payload, what) in [
+        ("reservation-create", window.clone(), "create"),
+        ("reservation-end", json!({"name": "m", "as": "ada"}), "end"),
+        ("reservation-cancel", json!({"name": "m", "as": "ada"}), "cancel"),
+    ] {
+        world.told(method, &payload);
+        let entry = world.last_in_trail();
+        assert_eq!((&entry["what"], &entry["as"]), (&json!(what), &json!("ada")));
+    }
+    window["hosts"] = json!("nowhere");
+    let refused = world.ask("reservation-create", &window);
+    assert!(world.answer(refused).unwrap().is_err());
+    assert_eq!(
+        (&world.last_in_trail()["as"], &world.last_in_trail()["verdict"]),
+        (&json!("ada"), &json!("refused"))
+    );
+}

@@ -1,5 +1,6 @@
 //! Questions of people to the service: who may ask what, and that all answers tell the same.
 
+use fluxgate_formats::jobspec::Simple;
 use fluxgate_wire::proto::role;
 use serde_json::{Value, json};
 
@@ -216,4 +217,64 @@ fn what_is_no_question_is_refused_by_field() {
         let why = ask(&mut world, OWNER, method, &payload).unwrap_err();
         assert!(why.contains(words), "{method} {payload}: {why}");
     }
+}
+
+/// FEAT-100: idle nodes are held against the requests of all that wait, and named by what comes closest to a use.
+#[test]
+fn feat_100_idle_nodes_that_no_waiting_job_may_use() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let unused = |world: &mut World| {
+        let told = world.told("unused-nodes", &json!({}));
+        assert_eq!(told["complete"], true);
+        told["unused"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|row| {
+                (row["why"].as_str().unwrap().to_owned(), row["nodelist"].as_str().unwrap().to_owned())
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(unused(&mut world), [], "nobody waits");
+    let only = |hosts: &str, cores: u32| {
+        let mut job = Simple {
+            slots: 1,
+            cores_per_slot: cores,
+            duration: 600.0,
+            command: vec!["a".into()],
+            ..Simple::default()
+        }
+        .build()
+        .to_value();
+        job["attributes"]["system"]["constraints"] = json!({"hostlist": [hosts]});
+        job
+    };
+    // Node 0 is taken, and wanted by the next.
+    world.submit_spec(1, &only("node0", 4));
+    world.submit_spec(2, &only("node0", 4));
+    world.settle();
+    assert_eq!(world.started, [1]);
+    assert_eq!(unused(&mut world), [("property".to_owned(), "node[1-3]".to_owned())]);
+    // Node 1 would suit one, but a reservation has it.
+    let now = world.now();
+    let window =
+        json!({"name": "m", "kind": "maintenance", "start": now + 1.0, "end": now + 500.0, "hosts": "node1"});
+    world.told("reservation-create", &window);
+    world.advance(2.0);
+    world.submit_spec(3, &only("node1", 4));
+    world.settle();
+    let found = unused(&mut world);
+    assert_eq!(
+        found,
+        [("property".to_owned(), "node[2-3]".to_owned()), ("window".to_owned(), "node1".to_owned())]
+    );
+    // Guests are not told: it would say what others ask for.
+    let guest = world.send_as((5, 2), "sched-fluxgate.unused-nodes", &json!({}));
+    world.settle();
+    assert_eq!(world.answer(guest).unwrap().as_ref().unwrap_err().0, 1);
+    // Who wants any cores may use them all: it starts, and nobody is left who wants node 2.
+    world.submit(4, 8, 600.0);
+    world.submit(5, 16, 600.0);
+    world.settle();
+    assert_eq!(unused(&mut world), [("window".to_owned(), "node1".to_owned())]);
 }

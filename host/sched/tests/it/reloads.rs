@@ -245,3 +245,38 @@ fn feat_98_reservations_and_bounds_survive_a_refused_reload() {
     world.settle();
     assert_eq!(world.started, [2, 3], "two nodes are kept from 2000 on");
 }
+
+/// FEAT-101: the job manager shows only the best jobs, so a reservation of members is not made; one for maintenance is.
+#[test]
+fn feat_101_reservations_of_members_are_refused_while_the_queue_is_limited() {
+    let mut world = World::serving(&json!({"policy": "steady", "queue-depth": 8}));
+    let dedicated = json!({
+        "name": "dat", "kind": "dedicated", "start": 9000.0, "end": 9500.0, "hosts": "all", "users": [5],
+    });
+    let refused = world.ask("reservation-create", &dedicated);
+    assert!(
+        refusal(&world, refused).starts_with("queue-depth is 8: the job manager shows the best 8 jobs only")
+    );
+    assert_eq!(world.trail().last().unwrap(), "create  refused");
+    let mut maintenance = dedicated;
+    (maintenance["kind"], maintenance["users"]) = (json!("maintenance"), json!([]));
+    world.told("reservation-create", &maintenance);
+}
+
+/// FEAT-101: a reload that limits the queue beside such reservations tells so.
+#[test]
+fn feat_101_a_reload_that_limits_the_queue_names_reservations_of_members() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    let dedicated = json!({
+        "name": "dat", "kind": "dedicated", "start": 9000.0, "end": 9500.0, "hosts": "all", "users": [5],
+    });
+    world.told("reservation-create", &dedicated);
+    let notes = |world: &mut World, depth: Value| {
+        let config = json!({"sched-fluxgate": {"policy": "steady", "queue-depth": depth}});
+        world.told("config-reload", &config)["notes"].to_string()
+    };
+    assert!(!notes(&mut world, json!("unlimited")).contains("members"));
+    let told = notes(&mut world, json!(8));
+    assert!(told.contains("reservations with members (dat)"), "{told}");
+    assert!(!notes(&mut world, json!("unlimited")).contains("members"), "it stays unlimited");
+}

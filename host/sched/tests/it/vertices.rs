@@ -263,3 +263,18 @@ fn site_64_68_80_vertices_are_found_and_jobs_told() {
     let none = world.call("sched-fluxion-resource.info", &json!({"jobid": 9})).unwrap_err();
     assert_eq!(none.0, errno::ENOENT);
 }
+
+/// FEAT-63: racks and the like, by name and with their nodes, for pictures of the machine; guests may ask.
+#[test]
+fn feat_63_levels_of_the_graph_of_a_site() {
+    let mut world = World::on(machine(3, 2), &json!({"policy": "builtin-fcfs"}), BTreeMap::new());
+    let tag = world.send_as((5, 2), "sched-fluxgate.levels", &json!({}));
+    world.settle();
+    let told = world.answer(tag).unwrap().clone().unwrap();
+    let chassis = |c: u32| json!({"name": format!("chassis{c}"), "ranks": c.to_string()});
+    // The storage of a chassis is no level.
+    let level = json!({"type": "chassis", "vertices": [chassis(0), chassis(1), chassis(2)]});
+    assert_eq!(told, json!({ "levels": [level] }));
+    let mut flat = World::serving(&json!({"policy": "builtin-fcfs"}));
+    assert_eq!(flat.told("levels", &json!({})), json!({"levels": []}));
+}

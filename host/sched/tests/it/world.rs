@@ -333,6 +333,18 @@ impl World {
         self.service.message(from_broker("sched.free", &json!({ "id": id, "final": true })).noresponse());
     }
 
+    /// The job manager withdraws a request; nothing is settled.
+    pub fn cancel(&mut self, id: u64) {
+        self.service.message(from_broker("sched.cancel", &json!({ "id": id })).noresponse());
+    }
+
+    /// A job gives up what it holds on these ranks; nothing is settled.
+    pub fn free(&mut self, id: u64, ranks: &str) {
+        let r =
+            json!({"version": 1, "execution": {"R_lite": [{"rank": ranks, "children": {"core": "0-3"}}]}});
+        self.service.message(from_broker("sched.free", &json!({ "id": id, "R": r })).noresponse());
+    }
+
     /// A request of a user in some role; nothing is settled.
     pub fn send_as(&mut self, (userid, role): (u32, u32), topic: &str, payload: &Value) -> u32 {
         self.tag += 1;

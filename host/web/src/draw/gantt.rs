@@ -11,6 +11,7 @@ use super::axis::Axis;
 use super::n;
 use crate::jobs::Job;
 use crate::machine::Machine;
+use crate::reserved::Reserved;
 use crate::words;
 
 const WIDTH: f64 = 1120.0;
@@ -20,6 +21,8 @@ const TOP: f64 = 24.0;
 const LINKS_MAX: usize = 400;
 /// Most boxes of all jobs together: a job on nodes that are not side by side has several.
 const BOXES_MAX: usize = 3600;
+/// Most boxes of all reservations together.
+const WINDOW_BOXES_MAX: usize = 800;
 /// Lowest box that is hatched: of lower ones the hatching is not seen.
 const HATCHED_MIN: f64 = 3.0;
 /// Most characters of the names of nodes that a job says.
@@ -67,11 +70,12 @@ pub(crate) struct Next {
     pub(crate) size: String,
 }
 
-/// Picture of the nodes, how many jobs are no links in it, and how many it leaves out.
+/// Picture of the nodes, how many jobs are no links in it, and how many jobs and reservations it leaves out.
 pub(crate) struct Drawn {
     pub(crate) picture: Markup,
     pub(crate) unlinked: usize,
     pub(crate) omitted: usize,
+    pub(crate) reserved_omitted: usize,
 }
 
 /// A part of a job's area: nodes side by side on the same share of their rows.
@@ -144,8 +148,57 @@ fn title(job: &Job, now: f64) -> String {
     text
 }
 
+/// The rows of nodes side by side: first row and number of rows.
+fn row_runs(one: &Reserved, machine: &Machine) -> Vec<(usize, usize)> {
+    let mut rows: Vec<usize> =
+        one.ranks.iter().take(RANKS_MAX).filter_map(|rank| machine.position(rank)).collect();
+    rows.sort_unstable();
+    let runs = rows.chunk_by(|a, b| a + 1 == *b);
+    runs.map(|run| (run[0], run.len())).collect()
+}
+
+/// The reservations over time, and how many are left out.
+fn windows(axis: &Axis, machine: &Machine, row: f64, reserved: &[Reserved]) -> (String, usize) {
+    let (mut out, mut left, mut omitted) = (String::new(), WINDOW_BOXES_MAX, 0);
+    for one in reserved {
+        let runs = row_runs(one, machine);
+        for (start, end) in one.times.iter().filter(|(start, end)| *end > axis.from && *start < axis.to) {
+            if runs.len() > left {
+                omitted += 1;
+                continue;
+            }
+            left -= runs.len();
+            let (x0, x1) = (axis.x(*start), axis.x(*end).max(axis.x(*start) + 1.0));
+            let mut path = String::new();
+            for (first, count) in &runs {
+                let (y, high) = (TOP + row * *first as f64, (row * *count as f64).max(0.3));
+                let _ = write!(path, "M{} {}h{}v{}h-{2}z", n(x0), n(y), n(x1 - x0), n(high));
+            }
+            let widest = runs.iter().max_by_key(|(_, count)| *count);
+            let room = widest.filter(|(_, count)| row * *count as f64 > 12.0 && x1 - x0 > 64.0);
+            let link = html! {
+                a href="/reservations" class={"w" (if one.maintenance { " m" } else { "" })} {
+                    title { (one.title()) " · " (words::many(one.ranks.len(), "node")) " · "
+                        (words::date_time(*start)) " to " (words::date_time(*end)) }
+                    path d=(path) {}
+                    @if let Some((first, _)) = room {
+                        text x=(n(x1 - 4.0)) y=(n(TOP + row * *first as f64 + 11.0)) text-anchor="end" { (one.name) }
+                    }
+                }
+            };
+            out.push_str(&link.into_string());
+        }
+    }
+    (out, omitted)
+}
+
 /// The nodes over time.
-pub(crate) fn nodes(axis: (f64, f64, f64), machine: &Machine, jobs: &[Job], colour: Colour) -> Drawn {
+pub(crate) fn nodes(
+    axis: (f64, f64, f64),
+    machine: &Machine,
+    (jobs, reserved): (&[Job], &[Reserved]),
+    colour: Colour,
+) -> Drawn {
     let (from, now, to) = axis;
     let axis = Axis { from, to, now, left: LEFT, right: WIDTH - 8.0 };
     let count = machine.nodes.len().max(1);
@@ -217,16 +270,18 @@ pub(crate) fn nodes(axis: (f64, f64, f64), machine: &Machine, jobs: &[Job], colo
         let group = html! { g class=(class) { path d=(ran) {} @if !rest.is_empty() { path class="rest" d=(rest) {} } } };
         out.insert_str(0, &group.into_string());
     }
+    let (kept, reserved_omitted) = windows(&axis, machine, row, reserved);
     let picture = html! {
         svg class="picture gantt" viewBox={"0 0 " (WIDTH) " " (n(bottom + 24.0))} role="img"
-            aria-label="Jobs over time, by node" {
+            aria-label="Jobs and reservations over time, by node" {
             (PreEscaped(rows(machine, row)))
             (PreEscaped(axis.draw(TOP, bottom)))
+            (PreEscaped(kept))
             (PreEscaped(out))
             path class="now" d={"M" (n(axis.x(now))) " " (n(TOP - 4.0)) "V" (n(bottom))} {}
         }
     };
-    Drawn { picture, unlinked, omitted }
+    Drawn { picture, unlinked, omitted, reserved_omitted }
 }
 
 /// The name of a job as far as there is room.
@@ -315,16 +370,7 @@ mod tests {
 
     #[test]
     fn jobs_that_share_a_node_lie_side_by_side_and_others_have_it_whole() {
-        let nodes = (0..4).map(|rank| crate::machine::Node {
-            rank,
-            host: format!("n{rank}"),
-            cores: 4,
-            used: 0,
-            gpus: 0,
-            state: crate::machine::State::Free,
-            reason: None,
-        });
-        let machine = Machine { nodes: nodes.collect(), racks: Vec::new() };
+        let machine = Machine::of_hosts(4);
         let jobs = [
             job(1, "0-1", 0.0, Some(10.0)),
             job(2, "0-2", 10.0, None),
@@ -342,5 +388,16 @@ mod tests {
                 vec![],
             ]
         );
+    }
+    #[test]
+    fn feat_63_nodes_of_a_reservation_that_are_side_by_side_are_one_box() {
+        let machine = Machine::of_hosts(8);
+        let ranks = "0-2,5,7,99".parse().unwrap();
+        let times = vec![(0.0, 1.0)];
+        let one = Reserved { name: "dat".to_owned(), maintenance: false, on: true, times, ranks };
+        assert_eq!(row_runs(&one, &machine), [(0, 3), (5, 1), (7, 1)]);
+        let axis = Axis { from: 0.0, to: 10.0, now: 5.0, left: LEFT, right: WIDTH };
+        let all = vec![one; WINDOW_BOXES_MAX];
+        assert_eq!(windows(&axis, &machine, 20.0, &all).1, WINDOW_BOXES_MAX - WINDOW_BOXES_MAX / 3);
     }
 }

@@ -36,6 +36,11 @@ fn told(node: &Node) -> String {
     if let Some(reason) = node.reason.as_deref().filter(|reason| !reason.is_empty()) {
         let _ = write!(text, " · {reason}");
     }
+    for more in [&node.reserved, &node.place] {
+        if !more.is_empty() {
+            let _ = write!(text, " · {more}");
+        }
+    }
     text
 }
 
@@ -83,8 +88,8 @@ pub(crate) fn picture(machine: &Machine, racks: &[(usize, &Rack)], found: &[usiz
     let total = y + row + 4.0;
     // One path for each state, and one dashed line for nodes of equal state side by side: the size of the picture grows slowly
     // with the machine.
-    let mut paths: [String; 5] = Default::default();
-    let (mut used, mut marks) = (String::new(), String::new());
+    let mut paths: [String; State::ALL.len()] = Default::default();
+    let (mut used, mut marks, mut kept) = (String::new(), String::new(), String::new());
     let gap = if cell > 10.0 { 3.0 } else { 1.0 };
     let size = cell - gap;
     let mut links = String::new();
@@ -98,6 +103,11 @@ pub(crate) fn picture(machine: &Machine, racks: &[(usize, &Rack)], found: &[usiz
                 let run = (at..at + left).take_while(|at| same(*at)).count() as f64;
                 let which = State::ALL.iter().position(|state| *state == node.state).unwrap_or_default();
                 let _ = write!(paths[which], "M{} {}h{}", n(x), n(y + size / 2.0), n(run * cell - gap));
+            }
+            if node.kept && (i % per_row == 0 || !machine.nodes[at - 1].kept) {
+                let left = (per_row - i % per_row).min(rack.nodes.end - at);
+                let run = machine.nodes[at..at + left].iter().take_while(|node| node.kept).count() as f64;
+                let _ = write!(kept, "M{} {}h{}", n(x), n(y + 1.0), n(run * cell - gap));
             }
             if node.state == State::Part || (node.state == State::Drained && node.used > 0) {
                 let part = f64::from(node.used) / f64::from(node.cores.max(1)) * size;
@@ -139,6 +149,7 @@ pub(crate) fn picture(machine: &Machine, racks: &[(usize, &Rack)], found: &[usiz
             }
             path class="s-used" d=(used) {}
             path class="s-mark" d=(marks) {}
+            @if !kept.is_empty() { path class="s-kept" d=(kept) {} }
             @for (number, rack, x, y) in &placed {
                 text class="rack" x=(n(*x)) y=(n(y + 12.0)) { (short_name(rack, per_row as f64 * cell)) }
                 @if shown > LINKS_MAX {

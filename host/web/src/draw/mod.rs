@@ -14,7 +14,7 @@ pub(crate) mod usage;
 
 use maud::{Markup, html};
 
-/// Patterns that tell apart what colours alone would not: drained, down, what ends with a limit, what is reserved, what is
+/// Patterns that tell apart what colours alone would not: drained, down, in a reservation of people, what ends with a limit, what is reserved, what is
 /// expected.
 pub(crate) fn patterns() -> Markup {
     html! {
@@ -23,6 +23,7 @@ pub(crate) fn patterns() -> Markup {
                 (stripes("p-limit", "M-1 7L7 -1M5 13L13 5", 6.0))
                 (stripes("p-reserved", "M-1 -1L9 9M-1 7L1 9M7 -1L9 1", 8.0))
                 (stripes("p-expected", "M1.5 1.5h1.4v1.4h-1.4z", 5.0))
+                (stripes("p-window", "M0 2.5H5", 5.0))
                 (stripes("p-drained", "M-1 -1L7 7M-1 5L1 7M5 -1L7 1", 6.0))
             }
         }

@@ -7,12 +7,18 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::query::Query;
+use super::reserve::{Reserve, UserOf, would_be};
 use crate::known::rows;
 use crate::source::Refused;
 use crate::words;
 
+/// The requests about reservations.
+const CREATE: &str = "sched-fluxgate.reservation-create";
+const END: &str = "sched-fluxgate.reservation-end";
+const CANCEL: &str = "sched-fluxgate.reservation-cancel";
+
 /// A change that a viewer asks for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Act {
     Cancel(u64),
     Urgency(u64, u8),
@@ -21,11 +27,36 @@ pub(crate) enum Act {
     Shadow(String),
     EndShadow(String),
     Promote(String),
+    /// Make a reservation.
+    Reserve(Box<Reserve>),
+    /// A reservation, by name, ends now, with all times that it would come again.
+    EndReservation(String),
+    /// A reservation, by name, is forgotten.
+    CancelReservation(String),
+}
+
+/// Why something is no change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NoAct {
+    /// It names none.
+    Unknown,
+    /// What a person wrote is wrong, in words.
+    Wrong(String),
 }
 
 impl Act {
     /// The change that an address or a form names.
-    pub(crate) fn read(query: &Query) -> Option<Act> {
+    pub(crate) fn read(query: &Query, user_of: UserOf) -> Result<Act, NoAct> {
+        match query.get("do") {
+            Some("reserve") => {
+                let form = Reserve::read(query, user_of).map_err(NoAct::Wrong)?;
+                Ok(Act::Reserve(Box::new(form)))
+            }
+            _ => Act::named(query).ok_or(NoAct::Unknown),
+        }
+    }
+
+    fn named(query: &Query) -> Option<Act> {
         let job = || query.get("job").and_then(|id| id.parse().ok());
         Some(match query.get("do")? {
             "cancel" => Act::Cancel(job()?),
@@ -39,6 +70,8 @@ impl Act {
             "shadow-stop" => Act::EndShadow(query.get("policy")?.to_owned()),
             "promote" => Act::Promote(query.get("policy")?.to_owned()),
             "rollback" => Act::Rollback,
+            "reservation-end" => Act::EndReservation(query.get("name")?.to_owned()),
+            "reservation-cancel" => Act::CancelReservation(query.get("name")?.to_owned()),
             _ => return None,
         })
     }
@@ -55,6 +88,13 @@ impl Act {
             Act::EndShadow(policy) => vec![("do", "shadow-stop".to_owned()), ("policy", policy.clone())],
             Act::Promote(policy) => vec![("do", "promote".to_owned()), ("policy", policy.clone())],
             Act::Rollback => vec![("do", "rollback".to_owned())],
+            Act::Reserve(form) => {
+                std::iter::once(("do", "reserve".to_owned())).chain(form.fields()).collect()
+            }
+            Act::EndReservation(name) => vec![("do", "reservation-end".to_owned()), ("name", name.clone())],
+            Act::CancelReservation(name) => {
+                vec![("do", "reservation-cancel".to_owned()), ("name", name.clone())]
+            }
         }
     }
 
@@ -81,6 +121,9 @@ impl Act {
             Act::Promote(policy) => {
                 Some(("sched-fluxgate.policy-diff", json!({"name": policy, "queue": null})))
             }
+            Act::Reserve(form) => Some((CREATE, form.payload(true))),
+            Act::EndReservation(name) => Some((END, json!({"name": name, "dry_run": true}))),
+            Act::CancelReservation(name) => Some((CANCEL, json!({"name": name, "dry_run": true}))),
             _ => None,
         }
     }
@@ -96,6 +139,9 @@ impl Act {
                 ("sched-fluxgate.policy-swap", json!({"name": policy, "queue": null, "probation": null}))
             }
             Act::Rollback => ("sched-fluxgate.policy-rollback", json!({"queue": null})),
+            Act::Reserve(form) => (CREATE, form.payload(false)),
+            Act::EndReservation(name) => (END, json!({ "name": name })),
+            Act::CancelReservation(name) => (CANCEL, json!({ "name": name })),
             Act::Shadow(policy) => shadow(policy, false),
             Act::EndShadow(policy) => shadow(policy, true),
             Act::Promote(policy) => {
@@ -108,6 +154,9 @@ impl Act {
     pub(crate) fn back(&self) -> String {
         match self {
             Act::Cancel(id) | Act::Urgency(id, _) => format!("/job/{id}"),
+            Act::Reserve(_) | Act::EndReservation(_) | Act::CancelReservation(_) => {
+                "/reservations".to_owned()
+            }
             _ => "/policies".to_owned(),
         }
     }
@@ -121,6 +170,9 @@ impl Act {
             Act::Shadow(policy) => format!("policy shadow {policy}"),
             Act::EndShadow(policy) => format!("policy shadow {policy} --stop"),
             Act::Promote(policy) => format!("policy promote {policy}"),
+            Act::Reserve(form) => form.command(),
+            Act::EndReservation(name) => format!("reservation end {name}"),
+            Act::CancelReservation(name) => format!("reservation cancel {name}"),
         }
     }
 
@@ -153,6 +205,18 @@ impl Act {
                 "Roll back to the policy before?".to_owned(),
                 "The policy that decided before the last swap decides again. No running job and no request is touched.",
             ),
+            Act::Reserve(form) => (
+                format!("Make reservation {}?", form.name()),
+                "No job that may not use it starts on its nodes if it would not end before. Running jobs are not ended.",
+            ),
+            Act::EndReservation(name) => (
+                format!("End reservation {name} now?"),
+                "Its nodes are free to all jobs, and it does not come again. It stays in the list as one that is over.",
+            ),
+            Act::CancelReservation(name) => (
+                format!("Cancel reservation {name}?"),
+                "Its nodes are free to all jobs, it does not come again, and it leaves the list. Jobs that name it wait.",
+            ),
             Act::Shadow(policy) => (
                 format!("Have {policy} follow as a shadow?"),
                 "It makes its passes beside the policy that decides, and starts nothing. It costs memory for a second copy of the \
@@ -179,6 +243,12 @@ impl Act {
                     true => format!("After {passes} passes it may be promoted."),
                     false => format!("After {passes} passes it would not be promoted: {}.", gate.join("; ")),
                 }
+            }
+            Act::Reserve(_) => would_be(answer),
+            Act::EndReservation(_) | Act::CancelReservation(_) => {
+                let one = &answer["reservation"];
+                let nodes = words::many(one["nodes"].as_u64().unwrap_or_default(), "node");
+                format!("It has {nodes}: {}.", words::plain(&one["nodelist"]))
             }
             _ => {
                 let queues = rows(&answer["queues"]).len();
@@ -255,6 +325,14 @@ pub(super) fn of_shadow(name: &str) -> Markup {
     }
 }
 
+/// What can be done with a reservation.
+pub(super) fn of_reservation(name: &str, over: bool) -> Markup {
+    html! {
+        @if !over { (link(&Act::EndReservation(name.to_owned()), "end …")) " " }
+        (link(&Act::CancelReservation(name.to_owned()), "cancel …"))
+    }
+}
+
 /// Back to the policy before.
 pub(super) fn rollback() -> Markup {
     html! { p class="acts" { (link(&Act::Rollback, "roll back …")) } }
@@ -275,11 +353,13 @@ mod tests {
             Act::Shadow(name()),
             Act::EndShadow(name()),
             Act::Promote(name()),
+            Act::EndReservation(name()),
+            Act::CancelReservation(name()),
         ] {
             let query =
                 act.fields().iter().fold(Query::default(), |query, (name, value)| query.with(name, value));
             let text = query.on("/act");
-            assert_eq!(Act::read(&Query::read(text.split_once('?').unwrap().1)), Some(act));
+            assert_eq!(Act::read(&Query::read(text.split_once('?').unwrap().1), |_| None), Ok(act));
         }
         for bad in [
             "",
@@ -288,9 +368,10 @@ mod tests {
             "do=urgency&job=7&urgency=32",
             "do=swap",
             "do=promote",
+            "do=reservation-end",
             "do=shutdown",
         ] {
-            assert_eq!(Act::read(&Query::read(bad)), None, "{bad}");
+            assert_eq!(Act::read(&Query::read(bad), |_| None), Err(NoAct::Unknown), "{bad}");
         }
     }
 }

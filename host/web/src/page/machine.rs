@@ -1,4 +1,4 @@
-//! The machine: racks of nodes by state, filtered by state, rack or text; the nodes that are out, and why.
+//! The machine: racks of the site, or runs of host names, with nodes by state, filtered by state, rack or text; the nodes that are out, and why.
 //!
 //! Must never know how states are found.
 
@@ -90,7 +90,7 @@ fn listing(known: &Known, machine: &Machine, query: &Query) -> Markup {
         } @else {
             table class="rows" {
                 thead { tr { th { "Node" } th class="num" { "Rank" } th { "State" } th class="num" { "Cores in use" }
-                    th class="num" { "GPUs" } th class="num" { "Jobs" } th { "Reason" } } }
+                    th class="num" { "GPUs" } th class="num" { "Jobs" } th { "Reason or reservation" } } }
                 tbody {
                     @for node in nodes.iter().take(ROWS_MAX) {
                         tr {
@@ -100,7 +100,7 @@ fn listing(known: &Known, machine: &Machine, query: &Query) -> Markup {
                             td class="num" { (node.used) " of " (node.cores) }
                             td class="num" { (node.gpus) }
                             td class="num" { (count(node.rank)) }
-                            td class="reason" { (node.reason.as_deref().unwrap_or_default()) }
+                            td class="reason" { (node.reason.as_deref().unwrap_or(&node.reserved)) }
                         }
                     }
                 }

@@ -15,6 +15,7 @@ mod policies;
 pub(crate) mod query;
 mod queue;
 mod reservations;
+pub(crate) mod reserve;
 mod timeline;
 
 use maud::{Markup, html};
@@ -132,7 +133,9 @@ impl Page {
                 Ask::Running,
                 Ask::Ended,
                 Ask::Resources,
+                Ask::Levels,
                 Ask::Drains,
+                Ask::Reservations,
             ],
             Page::Queue(query) => match query.get("show") {
                 Some("running") => vec![Ask::Running],
@@ -140,9 +143,15 @@ impl Page {
                 _ => vec![Ask::Order],
             },
             Page::Job(id) => return job::gather(*id, answers, known).await,
-            Page::Machine(_) => vec![Ask::Resources, Ask::Drains, Ask::Running],
-            Page::Node(node) => vec![Ask::Node(node.clone()), Ask::Resources, Ask::Drains],
-            Page::Timeline(_) => vec![Ask::Order, Ask::Running, Ask::Ended, Ask::Resources],
+            Page::Machine(_) => {
+                vec![Ask::Resources, Ask::Levels, Ask::Drains, Ask::Running, Ask::Reservations]
+            }
+            Page::Node(node) => {
+                vec![Ask::Node(node.clone()), Ask::Resources, Ask::Levels, Ask::Drains, Ask::Reservations]
+            }
+            Page::Timeline(_) => {
+                vec![Ask::Order, Ask::Running, Ask::Ended, Ask::Resources, Ask::Levels, Ask::Reservations]
+            }
             Page::Policies => vec![Ask::Policies],
             Page::Reservations => vec![Ask::Reservations],
         };

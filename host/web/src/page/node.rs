@@ -40,9 +40,15 @@ fn facts(known: &Known, node: &Value, host: &str) -> Markup {
             @if let Some(reason) = here.and_then(|here| here.reason.as_deref()).filter(|reason| !reason.is_empty()) {
                 p class="said" { "Drained: " (reason) }
             }
+            @if let Some(reserved) = here.map(|here| &here.reserved).filter(|reserved| !reserved.is_empty()) {
+                p class="said" { a href="/reservations" { (reserved) } }
+            }
             (strip(cores, cores.saturating_sub(free)))
             dl class="facts" {
                 div { dt { "Rank" } dd { (number("rank")) } }
+                @if let Some(place) = here.map(|here| &here.place).filter(|place| !place.is_empty()) {
+                    div { dt { "Place" } dd { (place) } }
+                }
                 div { dt { "Cores" } dd { (free) " of " (cores) " free" } }
                 @if number("gpus") > 0 { div { dt { "GPUs" } dd { (number("free_gpus")) " of " (number("gpus")) " free" } } }
                 @let next = rows(&node["reserved"]);

@@ -198,6 +198,10 @@ pub(super) fn states(machine: &Machine) -> Markup {
                     }
                 }
             }
+            @let kept = machine.nodes.iter().filter(|node| node.kept).count() as u64;
+            @if kept > 0 {
+                a href="/reservations" class="key s-kept" { (words::count(kept)) " in reservations" }
+            }
         }
     }
 }

@@ -5,8 +5,11 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::act::of_reservation;
+use super::reserve::form;
 use super::{ROWS_MAX, Section, Shown, missing};
 use crate::known::{Known, rows};
+use crate::reserved::is_on;
 use crate::words;
 
 /// Most characters of a list of hosts in a row.
@@ -17,7 +20,10 @@ pub(super) fn show(known: &Known) -> Shown {
     Shown {
         title: "Reservations".to_owned(),
         command: "reservation list".to_owned(),
-        sections: vec![Section { id: "reservations", body: list(known) }],
+        sections: vec![
+            Section { id: "reservations", body: list(known) },
+            Section { id: "reserve", body: html! { @if known.has_control() { (form()) } } },
+        ],
     }
 }
 
@@ -38,9 +44,10 @@ fn list(known: &Known) -> Markup {
         @if !all.is_empty() {
             table class="rows" {
                 thead { tr { th { "Name" } th { "State" } th { "From" } th { "To" } th class="num" { "Nodes" }
-                    th { "Which" } th { "For" } th { "Comes again" } th { "Note" } } }
+                    th { "Which" } th { "For" } th { "Comes again" } th { "Note" }
+                    @if known.has_control() { th { "Do" } } } }
                 tbody {
-                    @for one in all.iter().take(ROWS_MAX) { (row(one, known.now())) }
+                    @for one in all.iter().take(ROWS_MAX) { (row(one, known.now(), known.has_control())) }
                 }
             }
         }
@@ -50,12 +57,7 @@ fn list(known: &Known) -> Markup {
     }
 }
 
-fn is_on(one: &Value, now: f64) -> bool {
-    let begun = || one["start"].as_f64().is_some_and(|start| start <= now);
-    one["state"] == "active" || one["state"] == "degraded" && begun()
-}
-
-fn row(one: &Value, now: f64) -> Markup {
+fn row(one: &Value, now: f64, control: bool) -> Markup {
     let state = words::plain(&one["state"]);
     let class = match state.as_str() {
         "degraded" => "tag bad",
@@ -80,6 +82,7 @@ fn row(one: &Value, now: f64) -> Markup {
                 @if let Some(next) = next.filter(|_| !one["repeat"].is_null()) { ", next " (words::date_time(next)) }
             }
             td class="reason" { (words::plain(&one["note"])) }
+            @if control { td { (of_reservation(&words::plain(&one["name"]), one["state"] == "over")) } }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Who was, is and will be where: a picture of nodes and jobs over time, and the jobs that are expected next.
+//! Who was, is and will be where: a picture of nodes, jobs and reservations over time, and the jobs that are expected next.
 //!
 //! Must never find a time itself.
 
@@ -10,6 +10,7 @@ use crate::draw::gantt::{self, Colour, Next};
 use crate::jobs::{Job, listed};
 use crate::known::{Known, rows};
 use crate::machine::Machine;
+use crate::reserved::reservations;
 use crate::words;
 
 /// Lengths of the span, with their words.
@@ -75,7 +76,8 @@ fn places(known: &Known, query: &Query, axis: (f64, f64, f64), span: f64, jobs: 
         None if many(|job| &job.queue) => Colour::Queue,
         None => Colour::Job,
     };
-    let drawn = gantt::nodes(axis, &machine, jobs, colour);
+    let reserved = reservations(known);
+    let drawn = gantt::nodes(axis, &machine, (jobs, &reserved), colour);
     html! {
         h1 { "Jobs by node" }
         (missing(known, "resources"))
@@ -105,10 +107,14 @@ fn places(known: &Known, query: &Query, axis: (f64, f64, f64), span: f64, jobs: 
                 span class="key k-run" { "running" }
             }
             span class="key k-limit" { "until its limit ends" }
+            @if !reserved.is_empty() { a href="/reservations" class="key k-window" { "reservation" } }
         }
         (drawn.picture)
         @if drawn.unlinked > 0 {
             p class="none" { "The largest jobs are links; " (words::many(drawn.unlinked as u64, "smaller one")) " are not." }
+        }
+        @if drawn.reserved_omitted > 0 {
+            p class="none" { (words::many(drawn.reserved_omitted as u64, "time")) " of reservations not drawn." }
         }
         @if drawn.omitted > 0 {
             p class="none" { (words::many(drawn.omitted as u64, "small job")) " not drawn." }

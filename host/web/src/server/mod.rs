@@ -84,6 +84,8 @@ pub struct Options {
     pub control: bool,
     /// The header in which a proxy tells who asks. For a socket of the file system, which its group may use then.
     pub behind_proxy: Option<String>,
+    /// The user of a name, for reservations.
+    pub user_of: fn(&str) -> Option<u32>,
 }
 
 /// A server that cannot serve.
@@ -139,8 +141,14 @@ pub async fn serve(
         Listen::Unix(path) => format!("unix:{}", path.display()),
         Listen::Port(address) => format!("http://{address}/"),
     }));
-    let server =
-        Arc::new(Server::new((answers, times), chrome, (door, header), began, clock, Box::new(announce)));
+    let server = Arc::new(Server::new(
+        (answers, times),
+        chrome,
+        (door, header),
+        began,
+        (clock, options.user_of),
+        Box::new(announce),
+    ));
     let accepting = accept(&listener, &server);
     tokio::select! {
         () = accepting => {}

@@ -19,8 +19,9 @@ use super::door::{Door, Viewer, is_form_of, name_in};
 use crate::answers::Answers;
 use crate::known::Known;
 use crate::live::Boards;
-use crate::page::act::Act;
+use crate::page::act::{Act, NoAct};
 use crate::page::query::{Query, encoded};
+use crate::page::reserve::UserOf;
 use crate::page::{self, Chrome, Page};
 use crate::past::{At, Times};
 
@@ -50,6 +51,8 @@ pub(crate) struct Server {
     identity: Option<HeaderName>,
     began: Instant,
     clock: fn() -> f64,
+    /// The user of a name.
+    user_of: UserOf,
     announce: Box<dyn Fn(&str) + Send + Sync>,
     boards: Boards,
     streams: Arc<Semaphore>,
@@ -63,11 +66,11 @@ impl Server {
         chrome: Chrome,
         (door, identity): (Door, Option<HeaderName>),
         began: Instant,
-        clock: fn() -> f64,
+        (clock, user_of): (fn() -> f64, UserOf),
         announce: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Server {
         let (boards, streams) = (Boards::default(), Arc::new(Semaphore::new(STREAMS_MAX)));
-        Server { answers, times, chrome, door, identity, began, clock, announce, boards, streams }
+        Server { answers, times, chrome, door, identity, began, clock, user_of, announce, boards, streams }
     }
 }
 
@@ -145,8 +148,8 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
     };
     match path {
         "/live" => live(server, query),
-        "/act" if server.answers.control() => match Act::read(&Query::read(query)) {
-            Some(act) => {
+        "/act" if server.answers.control() => match Act::read(&Query::read(query), server.user_of) {
+            Ok(act) => {
                 let would = match act.dry_run() {
                     Some((topic, payload)) => Some(server.answers.would(topic, payload).await),
                     None => None,
@@ -154,7 +157,8 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
                 let body = act.confirm(&server.chrome.program, &viewer.form, would.as_ref());
                 html(StatusCode::OK, page::lone("Are you sure?", body))
             }
-            None => lost(path),
+            Err(NoAct::Wrong(why)) => html(StatusCode::BAD_REQUEST, page::message("Nothing was done", &why)),
+            Err(NoAct::Unknown) => lost(path),
         },
         "/find" => {
             let query = Query::read(query);
@@ -186,8 +190,9 @@ async fn act(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
     };
     let form = tokio::time::timeout(FORM_TIME, body::read(request.into_body())).await.ok().flatten();
     let form = Query::read(&form.unwrap_or_default());
-    let Some(act) = Act::read(&form).filter(|_| is_form_of(&viewer, form.get("token").unwrap_or_default()))
-    else {
+    let act = Act::read(&form, server.user_of).ok();
+    let ours = is_form_of(&viewer, form.get("token").unwrap_or_default());
+    let Some(act) = act.filter(|_| ours) else {
         let text = "This is no form of this server, or it is from another day. Open the page again.";
         return html(StatusCode::FORBIDDEN, page::message("Nothing was done", text));
     };

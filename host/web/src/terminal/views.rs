@@ -331,6 +331,7 @@ fn letter(state: State) -> &'static str {
         State::Full => "#",
         State::Part => "+",
         State::Free => ".",
+        State::Reserved => "r",
         State::Drained => "d",
         State::Down => "x",
     }
@@ -340,7 +341,7 @@ fn style(state: State, look: Look) -> Style {
     match state {
         State::Full | State::Part => look.used(),
         State::Free => look.free(),
-        State::Drained => look.dim(),
+        State::Reserved | State::Drained => look.dim(),
         State::Down => look.bad(),
     }
 }

@@ -94,6 +94,7 @@ impl Made {
                 "end": if n % 5 == 4 { Value::Null } else { json!(start + 7200.0) },
                 "occurrences": [[start, start + 7200.0], [start + 86_400.0, start + 93_600.0]],
                 "nodelist": format!("n[{}]", (0..8).map(|k| (k * 2 + n).to_string()).collect::<Vec<_>>().join(",")), "nodes": 8,
+                "ranks": (0..8).map(|k| (k * 2 + n).to_string()).collect::<Vec<_>>().join(","),
                 "who": {"users": users, "queues": QUEUES[..(n % 3) as usize], "magnetic": false},
                 "repeat": if n < 2 { json!({"every": "daily", "zone": "UTC", "until": 0.0}) } else { Value::Null },
                 "note": "<b>chilled</b> water ".repeat(count + 1).trim(),

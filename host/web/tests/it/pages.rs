@@ -3,12 +3,39 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fluxgate_web::{Answers, ROWS_MAX, Recorded, render};
+use fluxgate_web::{Answers, Asking, ROWS_MAX, Recorded, Source, render};
+use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
 use super::made::{Made, NOW, SMALL, first_waiting};
 
-fn page_of(made: Made, address: &str) -> String {
+/// The answers of a machine with racks of four nodes, every second node in one of two chassis of its rack.
+struct Racked(Made);
+
+impl Source for Racked {
+    fn ask<'a>(&'a self, topic: &'a str, payload: Value) -> Asking<'a> {
+        if topic != "sched-fluxgate.levels" {
+            return self.0.ask(topic, payload);
+        }
+        // The last nodes are in no rack; ranks are dealt out to the racks in turn.
+        let ranks = |rack: u64| (0..4).map(|k| k * 3 + rack).collect::<Vec<_>>();
+        let text = |ranks: &[u64]| ranks.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let racks = (0..3).map(|rack| json!({"name": format!("rack{rack}"), "ranks": text(&ranks(rack))}));
+        let chassis = (0..3).flat_map(|rack| {
+            (0..2).map(move |half| {
+                let ranks = &ranks(rack)[2 * half..2 * half + 2];
+                json!({"name": format!("rack{rack}/chassis{half}"), "ranks": text(ranks)})
+            })
+        });
+        let levels = json!({"levels": [
+            {"type": "rack", "vertices": racks.collect::<Vec<_>>()},
+            {"type": "chassis", "vertices": chassis.collect::<Vec<_>>()},
+        ]});
+        Box::pin(std::future::ready(Ok(levels)))
+    }
+}
+
+fn page_of(made: impl Source, address: &str) -> String {
     let answers = Answers::new(made, Box::new(|| Duration::ZERO));
     let runtime = Builder::new_current_thread().build().unwrap();
     runtime.block_on(render(&answers, address, NOW)).unwrap_or_else(|| panic!("{address}: no page"))
@@ -76,6 +103,44 @@ fn feat_63_the_pages_as_text() {
             text_of(&page_of(SMALL, &address)).replace("&lt;", "<").replace("&gt;", ">")
         );
     }
+}
+
+/// What the pictures of a page say when the pointer is on a part of them.
+fn titles(page: &str) -> String {
+    let titles = page.split("<title>").skip(2).map(|rest| rest.split("</title>").next().unwrap());
+    titles.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn feat_63_the_machine_is_in_the_racks_of_its_site() {
+    let page = page_of(Racked(SMALL), "/machine?rack=1");
+    insta::assert_snapshot!("racks", text_of(&page));
+    insta::assert_snapshot!("racks_pictured", titles(&page_of(Racked(SMALL), "/machine")));
+    let names: Vec<String> = page_of(Racked(SMALL), "/machine")
+        .split("class=\"rack\"")
+        .skip(1)
+        .map(|rest| rest.split_once('>').unwrap().1.split('<').next().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["rack0", "rack1", "rack2", "n12 – n15"]);
+    // A job's rows follow the racks.
+    assert!(page_of(Racked(SMALL), "/node/3").contains("rack0/chassis0"));
+}
+
+#[test]
+fn feat_63_reservations_are_in_the_pictures() {
+    let machine = page_of(SMALL, "/machine");
+    assert!(machine.contains("class=\"s-kept\" d=\"M") && machine.contains("id=\"p-window\""));
+    // One node of these is neither held nor out.
+    let reserved = text_of(&page_of(Made { nodes: 18, ..SMALL }, "/machine?state=reserved"));
+    assert!(reserved.contains("n15 15 reserved 0 of 32 0 0 reservation dat-1 until"), "{reserved}");
+    assert!(reserved.contains("1 reserved"), "{reserved}");
+    let timeline = page_of(SMALL, "/timeline?span=6h");
+    insta::assert_snapshot!(
+        "timeline_reservations",
+        titles(&timeline).lines().filter(|line| line.contains("dat")).collect::<Vec<_>>().join("\n")
+    );
+    assert!(text_of(&timeline).contains("reservation"));
+    assert_eq!(timeline.matches("class=\"w m\"").count(), 2, "maintenance");
 }
 
 #[test]

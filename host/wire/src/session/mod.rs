@@ -143,11 +143,20 @@ pub struct ControlRequest {
     pub topic: String,
     /// Its payload; an empty object when there was none.
     pub payload: Value,
+    /// The person for whom a program of the owner asks, as that program tells (`as` of the payload, which is not in `payload`).
+    pub person: Option<String>,
     /// The request itself. A guest's request gets here only if it changes nothing.
     pub message: Message,
 }
 
 impl ControlRequest {
+    /// The request of a message with this payload.
+    pub(crate) fn new(topic: String, mut payload: Value, message: Message) -> ControlRequest {
+        let person = payload.as_object_mut().and_then(|fields| fields.remove("as"));
+        let person = person.and_then(|person| person.as_str().map(str::to_owned));
+        ControlRequest { topic, payload, person, message }
+    }
+
     /// The service of the topic.
     pub fn service(&self) -> &str {
         self.topic.split_once('.').map_or(self.topic.as_str(), |(service, _)| service)

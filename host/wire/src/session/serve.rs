@@ -21,6 +21,7 @@ use crate::proto::errno;
 const GUEST_METHODS: &[&str] = &[
     "ping",
     "resource-status",
+    "levels",
     "stats-get",
     "metrics-get",
     "rusage",
@@ -102,10 +103,10 @@ impl Session {
             ("feasibility", "check") => self.on_feasibility(message, out),
             (_, "shutdown") if own && self.config.module => out.push(Output::Shutdown),
             _ if control => match message.json_or_empty() {
-                Ok(payload) => out.push(Output::Control(ControlRequest { topic, payload, message })),
+                Ok(payload) => out.push(Output::Control(ControlRequest::new(topic, payload, message))),
                 // The graph service answers an unreadable payload with its own text.
                 Err(_) if graph => {
-                    out.push(Output::Control(ControlRequest { topic, payload: Value::Null, message }));
+                    out.push(Output::Control(ControlRequest::new(topic, Value::Null, message)));
                 }
                 Err(error) => {
                     self.malformed(&message, &error);
@@ -124,7 +125,7 @@ impl Session {
         let topic = message.topic().to_owned();
         if topic.strip_suffix(".stats-clear") == Some(self.config.name.as_str()) && message.is_from_owner() {
             let payload = Value::Object(serde_json::Map::new());
-            out.push(Output::Control(ControlRequest { topic, payload, message }));
+            out.push(Output::Control(ControlRequest::new(topic, payload, message)));
         }
     }
 

@@ -8,29 +8,50 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Result;
 use fluxgate_journal::Journal;
 use fluxgate_journal::past::{PastError, at};
+use fluxgate_sched::Viewer;
 use fluxgate_web::{Asking, Looking, Past, Refused, Source};
 use fluxgate_wire::proto::errno;
-use serde_json::Value;
+use nix::unistd::getuid;
+use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
+use crate::client::Client;
 use crate::cmd::replay::ByDigest;
 use crate::render;
 
 /// A journal with the policies that decided.
 pub(super) struct OfJournal(Arc<Shared>);
 
+/// What the user of this server may see.
+pub(super) struct Rights {
+    /// It is the owner of the instance.
+    pub(super) owner: bool,
+    /// Where the instance is.
+    pub(super) uri: String,
+}
+
+impl Rights {
+    /// As of now: an instance that does not say keeps to private mode.
+    fn viewer(&self) -> Viewer {
+        let asked = || Client::connect_uri(&self.uri)?.sched("sched-fluxgate.stats-get", json!({}));
+        let private = !self.owner && asked().map_or(true, |stats| stats["private_mode"] != false);
+        Viewer { userid: getuid().as_raw(), admin: self.owner, private }
+    }
+}
+
 struct Shared {
     folder: PathBuf,
+    rights: Rights,
     /// Held by the one rerun at a time.
     policies: Mutex<ByDigest>,
 }
 
 impl OfJournal {
     /// A journal, which is read anew for each time: it grows.
-    pub(super) fn open(folder: &Path, policies: Option<&Path>) -> Result<OfJournal> {
+    pub(super) fn open(folder: &Path, policies: Option<&Path>, rights: Rights) -> Result<OfJournal> {
         Journal::open(folder)?;
         let policies = Mutex::new(ByDigest::open(policies)?);
-        Ok(OfJournal(Arc::new(Shared { folder: folder.to_owned(), policies })))
+        Ok(OfJournal(Arc::new(Shared { folder: folder.to_owned(), rights, policies })))
     }
 }
 
@@ -39,7 +60,7 @@ impl Shared {
         let mut policies = self.policies.lock().unwrap_or_else(PoisonError::into_inner);
         let journal = Journal::open(&self.folder).map_err(|error| error.to_string())?;
         let engine = at(&journal, &mut *policies, time).map_err(|error| in_words(&error))?;
-        Ok(fluxgate_sched::Past::new(engine, time))
+        Ok(fluxgate_sched::Past::new(engine, time, self.rights.viewer()))
     }
 }
 

@@ -1,0 +1,51 @@
+//! A queue of limited depth: the job manager shows only the best jobs, so jobs that a reservation is for may be unseen when it
+//! begins. Such reservations are not made, and settings that make the depth limited beside them are told.
+//!
+//! Must never know how a reservation is kept.
+
+use anyhow::{Result, bail};
+use fluxgate_engine::WindowKind;
+use fluxgate_wire::session::{ControlRequest, Mode};
+use serde_json::json;
+
+use super::Service;
+
+/// Most names in a note.
+const NAMES_MAX: usize = 8;
+
+impl Service {
+    /// Refuses a reservation with members while the depth of the queue is limited (FEAT-101).
+    pub(super) fn members_are_seen(&self, request: &ControlRequest) -> Result<()> {
+        let Mode::Limited(depth) = self.identity.session.mode else { return Ok(()) };
+        if request.payload["kind"] != json!(WindowKind::Dedicated) {
+            return Ok(());
+        }
+        bail!(
+            "queue-depth is {depth}: the job manager shows the best {depth} jobs only, and those of members may not be \
+             among them when a reservation begins; set queue-depth = \"unlimited\" and start the scheduler again, or \
+             reserve for maintenance"
+        )
+    }
+
+    /// What is to be told of reservations with members beside a limited depth, now or after the next start.
+    pub(super) fn unseen_members(&self) -> Option<String> {
+        let later = self.configuration.depth_later.as_ref();
+        let limited = later.is_some_and(|depth| depth != "unlimited")
+            || (later.is_none() && matches!(self.identity.session.mode, Mode::Limited(_)));
+        let dedicated = self.engine.iter().flat_map(|engine| engine.windows());
+        let names: Vec<&str> = dedicated
+            .filter(|window| window.kind == WindowKind::Dedicated && !window.occurrences.is_empty())
+            .map(|window| window.name.as_str())
+            .collect();
+        if !limited || names.is_empty() {
+            return None;
+        }
+        let more = names.len().saturating_sub(NAMES_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let names = names.into_iter().take(NAMES_MAX).collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "queue-depth is limited beside reservations with members ({names}{more}): the job manager may not show the \
+             jobs of members when theirs begins"
+        ))
+    }
+}
