@@ -23,6 +23,7 @@ mod stage;
 mod start_or_reserve;
 mod suspended;
 mod tracing;
+mod window_gate;
 
 use std::collections::BTreeMap;
 
@@ -55,7 +56,8 @@ pub enum Refusal {
     Busy,
     /// It would fit, but would delay a reservation.
     DelaysReservation,
-    /// No set of resources of this machine could ever satisfy it.
+    /// No set of resources of this machine could ever satisfy it, or it waits for a window (reservation) that is not there, is over
+    /// or does not admit it. It keeps no other job waiting.
     Unsatisfiable,
     /// Its queue is stopped, or it has left the queue.
     NotEligible,
@@ -342,7 +344,7 @@ impl Pass {
         let (selection, end) = match found {
             Ok(found) => found,
             Err(refusal) => {
-                self.blocked = true;
+                self.blocked |= refusal != Refusal::Unsatisfiable;
                 return Ok(Err(self.core.stats.refuse(refusal)));
             }
         };
@@ -492,6 +494,7 @@ impl Pass {
 
     /// Searches resources; returns them with the expected end. A failure is stored for all jobs to which it applies.
     fn search(&mut self, slot: Slot, placement: Placement) -> Result<(Selection, f64), Refusal> {
+        self.has_window(slot)?;
         self.within_bounds(slot)?;
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
         let (request, duration, class) = (job.request.clone(), job.duration, job.class);

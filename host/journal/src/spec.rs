@@ -1,8 +1,8 @@
 //! The requests of jobs, without user and duration. Most jobs of a site have one of a few requests, so each request
 //! is written once.
 //!
-//! A row has the parts of a jobspec on which scheduling depends: resources, constraints, queue, bank, and this
-//! scheduler's attributes.
+//! A row has the parts of a jobspec on which scheduling depends: resources, constraints, queue, bank, when it may be ended, and
+//! this scheduler's attributes.
 //!
 //! Must never know files.
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// Attributes below `attributes.system` on which scheduling depends.
-const SYSTEM: [&str; 4] = ["queue", "constraints", "bank", "fluxgate"];
+const SYSTEM: [&str; 5] = ["queue", "constraints", "bank", "preemptible-after", "fluxgate"];
 
 /// The request of some jobs, by number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ pub struct SpecRow {
     pub version: u32,
     /// The resources (RFC 14).
     pub resources: Value,
-    /// `attributes.system`: queue, constraints, bank, and this scheduler's own.
+    /// `attributes.system`: queue, constraints, bank, when it may be ended, and this scheduler's own.
     pub system: Map<String, Value>,
 }
 

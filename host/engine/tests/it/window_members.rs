@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fluxgate_engine::{Action, AfterWindow, Event, Wanted, Window, WindowRefused, feasibility};
+use fluxgate_engine::{
+    Action, AfterWindow, Event, Pass, PolicyError, Refusal, Wanted, Window, WindowRefused, feasibility,
+};
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::Jobspec;
 use fluxgate_formats::{Idset, JobId};
@@ -142,6 +144,41 @@ fn feat_14_15_a_job_that_names_no_usable_window_waits() {
     // The window that it names comes to be.
     put(&mut engine, dedicated(window("dat9", (10.0, 90.0), ranks("3")), &[1], &[], false), 2.0);
     assert_eq!(started(&engine.pass(10.0)), [1]);
+}
+
+/// FEAT-14: in a strict order too, a job that names a window which is not there, is over or does not admit it keeps nobody
+/// waiting; and it starts in its turn when there is such a window.
+#[test]
+fn feat_14_who_has_no_window_keeps_nobody_waiting() {
+    for by in ["builtin-fcfs", "fcfs"] {
+        let mut engine = engine(2, 1);
+        if by == "fcfs" {
+            install(&mut engine, Script::named(by).run(in_order), 0.0);
+        }
+        put(&mut engine, dedicated(window("dat1", (100.0, 200.0), ranks("0")), &[7], &[], false), 0.0);
+        let named = |name| nodes(1, 10.0, "", Some(name));
+        let others = (10..14).map(|id| (id, nodes(1, 50.0, "", None)));
+        let jobs = [(1, named("lost")), (2, named("dat1"))].into_iter().chain(others).collect();
+        assert_eq!(started(&submit(&mut engine, 0.0, jobs)), [10, 11], "{by}");
+        assert_eq!(reason(&engine, 1), "there is no reservation lost");
+        assert_eq!(reason(&engine, 2), "reservation dat1 does not admit it");
+        engine.step(free(10), 10.0);
+        assert_eq!(started(&engine.pass(10.0)), [12], "{by}");
+        put(&mut engine, dedicated(window("lost", (20.0, 90.0), ranks("1")), &[1], &[], false), 10.0);
+        engine.step(free(11), 20.0);
+        assert_eq!(started(&engine.pass(20.0)), [1], "{by}");
+    }
+}
+
+/// Strict order, as the policy `fcfs` has it.
+fn in_order(pass: &mut Pass) -> Result<(), PolicyError> {
+    while let Some(candidate) = pass.next() {
+        match pass.start(candidate, None)? {
+            Ok(()) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}
+            Err(_) => break,
+        }
+    }
+    Ok(())
 }
 
 /// FEAT-19: at the end members that wait go on waiting, or are ordinary jobs from then on.

@@ -33,6 +33,7 @@ fn window(name: &str, start: f64, dice: u64) -> Window {
         replace: true,
         members: Members { queues, ..Members::default() },
         overlap: dice & 2048 == 0,
+        fill: dice & 8192 == 0,
         running: if dice & 4096 == 0 { OnRunning::End } else { OnRunning::Ignore },
         ..Window::maintenance(name, vec![times], ranks)
     }
@@ -258,6 +259,7 @@ impl Load {
             1 => Some(("constraints", json!({"ranks": ["2-6"]}))),
             3 if self.vertices => Some(("constraints", json!({"properties": ["^bad"]}))),
             2 => Some(("fluxgate.placement", json!("hinodex"))),
+            4 if self.windows => Some(("preemptible-after", json!(2))),
             _ => None,
         };
         if let Some((key, value)) = asked {
