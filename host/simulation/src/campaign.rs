@@ -116,10 +116,7 @@ pub fn command(seed: u64, profile: Profile, keep: &Keep) -> String {
     };
     let mut command = format!("cargo xtask simulate --seed {seed}");
     if profile != profile_of(seed) {
-        command += match profile {
-            Profile::Builtin => " --profile builtin",
-            Profile::Policies => " --profile policies",
-        };
+        command += &format!(" --profile {}", profile.name());
     }
     if let Some(kinds) = &keep.kinds {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name()).collect();

@@ -68,11 +68,13 @@ pub enum Kind {
     Flood,
     /// Guests ask what they may not, the job manager sends what makes no sense.
     Nonsense,
+    /// An operator asks something about reservations; in profiles with reservations alone.
+    Reserve,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 31] = [
+    pub const ALL: [Kind; 32] = [
         Kind::Kill,
         Kind::Stop,
         Kind::Power,
@@ -104,6 +106,7 @@ impl Kind {
         Kind::Cut,
         Kind::Flood,
         Kind::Nonsense,
+        Kind::Reserve,
     ];
 
     /// Its name on the command line.
@@ -140,6 +143,7 @@ impl Kind {
             Kind::Cut => "cut",
             Kind::Flood => "flood",
             Kind::Nonsense => "nonsense",
+            Kind::Reserve => "reserve",
         }
     }
 

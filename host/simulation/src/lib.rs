@@ -19,6 +19,7 @@
 
 pub mod agenda;
 pub mod book;
+pub mod calendar;
 pub mod campaign;
 pub mod components;
 pub mod dice;

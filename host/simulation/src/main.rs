@@ -68,6 +68,8 @@ enum Which {
     All,
     Builtin,
     Policies,
+    Reservations,
+    PoliciesReservations,
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -101,12 +103,22 @@ fn main() -> ExitCode {
     }
 }
 
-/// The profile of a seed.
+/// The profiles of a seed: that of the seed, and the same world with reservations, or the one that is asked for.
+fn profiles(which: Which, seed: u64) -> Vec<Profile> {
+    match which {
+        Which::All => vec![profile_of(seed), profile_of(seed).with_reservations()],
+        which => vec![profile(which, seed)],
+    }
+}
+
+/// The profile of one seed.
 fn profile(which: Which, seed: u64) -> Profile {
     match which {
         Which::All => profile_of(seed),
         Which::Builtin => Profile::Builtin,
         Which::Policies => Profile::Policies,
+        Which::Reservations => Profile::Reservations,
+        Which::PoliciesReservations => Profile::PoliciesReservations,
     }
 }
 
@@ -114,7 +126,7 @@ fn profile(which: Which, seed: u64) -> Profile {
 fn start(arguments: &Arguments) -> Result<bool> {
     let kinds = arguments.fault.as_ref().map(|kinds| kinds.iter().copied().collect());
     let compiled = match arguments.profile {
-        Which::Builtin => CompiledPolicies::empty()?,
+        Which::Builtin | Which::Reservations => CompiledPolicies::empty()?,
         _ => CompiledPolicies::open(&arguments.policies)
             .context("`cargo xtask policies` builds the components; --profile builtin does without")?,
     };
@@ -155,7 +167,9 @@ fn many(arguments: &Arguments, keep: &Keep, compiled: &Arc<CompiledPolicies>) ->
     let limit = arguments.minutes.map(|minutes| Duration::from_secs_f64(minutes * 60.0));
     let (begin, mut told) = (Instant::now(), 0);
     let (mut tally, mut done, mut failed) = (Tally::default(), 0u64, 0u64);
-    for seed in seeds {
+    for (seed, profile) in
+        seeds.flat_map(|seed| profiles(arguments.profile, seed).into_iter().map(move |p| (seed, p)))
+    {
         let took = begin.elapsed();
         if limit.is_some_and(|limit| took >= limit) || failed >= arguments.failures {
             break;
@@ -164,7 +178,6 @@ fn many(arguments: &Arguments, keep: &Keep, compiled: &Arc<CompiledPolicies>) ->
             told = took.as_secs();
             println!("{}", progress(done, took, failed, &tally));
         }
-        let profile = profile(arguments.profile, seed);
         let outcome = run(seed, profile, keep, compiled, false);
         tally.add(&outcome.tally);
         done += 1;

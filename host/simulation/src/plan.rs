@@ -3,12 +3,16 @@
 //! A plan is made before anything runs, so that a seed that fails can be run again with fewer jobs and fewer faults.
 //! Must never know how any of it is carried out.
 
+mod reservations;
+
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
 use crate::fault::Kind;
+
+pub use reservations::NAMES;
 
 /// Which parts of the world there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +21,37 @@ pub enum Profile {
     Builtin,
     /// Components: swaps, shadows, broken policies.
     Policies,
+    /// As [`Profile::Builtin`], and operators make reservations.
+    Reservations,
+    /// As [`Profile::Policies`], and operators make reservations.
+    PoliciesReservations,
+}
+
+impl Profile {
+    /// Are there components?
+    pub fn has_components(self) -> bool {
+        matches!(self, Profile::Policies | Profile::PoliciesReservations)
+    }
+
+    /// Are there reservations?
+    pub fn has_reservations(self) -> bool {
+        matches!(self, Profile::Reservations | Profile::PoliciesReservations)
+    }
+
+    /// The same world with reservations.
+    pub fn with_reservations(self) -> Profile {
+        if self.has_components() { Profile::PoliciesReservations } else { Profile::Reservations }
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Profile::Builtin => "builtin",
+            Profile::Policies => "policies",
+            Profile::Reservations => "reservations",
+            Profile::PoliciesReservations => "policies-reservations",
+        }
+    }
 }
 
 /// What is done to a job after its submission.
@@ -71,6 +106,10 @@ pub struct JobPlan {
     pub validated: bool,
     /// What is done to it, seconds after its submission.
     pub acts: Vec<(f64, Act)>,
+    /// The reservation that it names.
+    pub reservation: Option<&'static str>,
+    /// Seconds after which it may be ended.
+    pub preemptible_after: Option<u32>,
 }
 
 /// A fault to come.
@@ -175,6 +214,13 @@ impl Plan {
             })
             .collect();
         jobs.retain(|job| keep.jobs.as_ref().is_none_or(|kept| kept.contains(&job.number)));
+        let mut settings = settings;
+        if profile.has_reservations() {
+            let mut dice = Dice::new(seed, "reservations");
+            settings["reservations"] = reservations::settings(&mut dice);
+            jobs.iter_mut().for_each(|job| reservations::of_job(seed, job));
+            faults.extend(reservations::requests(&mut dice, seed, span, delay, keep));
+        }
         faults.retain(|fault| keep.faults.as_ref().is_none_or(|kept| kept.contains(&fault.number)));
         jobs.sort_by(|a, b| a.at.total_cmp(&b.at));
         faults.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -210,7 +256,9 @@ struct Machine {
 
 /// The kinds of faults that this seed has: often few, so that a single one can do its worst.
 fn kinds(dice: &mut Dice, profile: Profile, keep: &Keep) -> Vec<Kind> {
-    let there = |kind: &Kind| profile == Profile::Policies || !kind.is_about_policies();
+    // Requests about reservations are drawn beside, so that worlds without them stay as they are.
+    let there =
+        |kind: &Kind| *kind != Kind::Reserve && (profile.has_components() || !kind.is_about_policies());
     let all: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
     let mut kinds = match dice.below(3) {
         0 => all,
@@ -227,7 +275,7 @@ pub const GOOD: [&str; 6] = ["easy", "fcfs", "sjf", "conservative", "easy-plus-p
 
 fn settings(dice: &mut Dice, profile: Profile, founding: bool, queues: bool, wide: u32) -> Value {
     let mut table = json!({
-        "policy": if profile == Profile::Policies && dice.often(700) { *dice.pick(&GOOD) } else { "builtin-fcfs" },
+        "policy": if profile.has_components() && dice.often(700) { *dice.pick(&GOOD) } else { "builtin-fcfs" },
         "watch-period": *dice.pick(&[2.0, 5.0, 10.0]),
         "audit-period": *dice.pick(&[10.0, 30.0, 60.0]),
         "annotate": dice.often(700),
@@ -245,7 +293,7 @@ fn settings(dice: &mut Dice, profile: Profile, founding: bool, queues: bool, wid
     if !founding && dice.often(250) {
         table["queue-depth"] = dice.range(1, 8).into();
     }
-    if profile == Profile::Policies && dice.often(200) {
+    if profile.has_components() && dice.often(200) {
         table["on-breach"] = "hold".into();
     }
     if queues && dice.often(500) {
@@ -311,6 +359,8 @@ fn job(dice: &mut Dice, number: u32, machine: Machine, span: f64) -> JobPlan {
         housekeeping: dice.often(300),
         validated: dice.often(300),
         acts,
+        reservation: None,
+        preemptible_after: None,
     }
 }
 

@@ -7,6 +7,7 @@ mod broker;
 mod checks;
 mod faults;
 mod operators;
+mod reservations;
 mod scheduler;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 
 use crate::agenda::{Agenda, SECOND, Time, micros};
 use crate::book::{Book, Shape};
+use crate::calendar::Calendar;
 use crate::components::CompiledPolicies;
 use crate::dice::{Dice, TraceHash};
 use crate::disk::SimulatedDisk;
@@ -108,6 +110,11 @@ pub struct World {
     jobs: JobManager,
     resources: ResourceService,
     book: Book,
+    calendar: Calendar,
+    /// The scheduler could not read what was reserved, and nobody accepted that.
+    unread: bool,
+    /// The scheduler that is asked to go on without.
+    accepting: Option<u64>,
     store: Store,
     disk: SimulatedDisk,
     scheduler: Option<Scheduler>,
@@ -126,11 +133,15 @@ pub struct World {
     /// The broker's configuration.
     config: Value,
     weather: Weather,
+    /// Since when the job manager serves this scheduler.
+    serving_since: Option<Time>,
     /// Requests that wait for an answer, by matchtag.
     asked: BTreeMap<u32, Asked>,
     last_tag: u32,
     /// Commits under way.
     committing: u32,
+    /// Of reservations.
+    keeping: u32,
     /// When the last of them is done.
     last_commit: Time,
     /// Counts what changes who holds what, or what the scheduler has to do.
@@ -163,7 +174,8 @@ impl World {
         let mut resources = ResourceService::default();
         resources.lost_in_inventory = plan.lost_in_inventory;
         let works = plan.jobs.iter().map(|job| job.run + job.cleanup + 3.0 * job.parts.1 + 30.0);
-        let end = micros(plan.calm + 1500.0 + works.sum::<f64>());
+        let tidied = if plan.profile.has_reservations() { 600.0 } else { 0.0 };
+        let end = micros(plan.calm + 1500.0 + tidied + works.sum::<f64>());
         let mut world = World {
             compiled,
             agenda: Agenda::default(),
@@ -172,6 +184,9 @@ impl World {
             jobs,
             resources,
             book,
+            calendar: Calendar::default(),
+            unread: false,
+            accepting: None,
             store: Store::default(),
             disk: SimulatedDisk::new(Dice::new(seed, "disk")),
             scheduler: None,
@@ -185,9 +200,11 @@ impl World {
             managers: 1,
             config: json!({"sched-fluxgate": plan.settings}),
             weather: Weather::default(),
+            serving_since: None,
             asked: BTreeMap::new(),
             last_tag: 0,
             committing: 0,
+            keeping: 0,
             last_commit: 0,
             changes: 0,
             calm: false,
@@ -241,6 +258,9 @@ impl World {
                 break;
             }
             self.jobs.time = self.agenda.now();
+            self.calendar.latest = self.calendar.latest.max(self.now());
+            self.serving_since =
+                self.serving_since.or(Some(self.jobs.time)).filter(|_| self.jobs.online.is_some());
             if matches!(step, Step::Check) && self.check() {
                 break;
             }

@@ -134,5 +134,13 @@ pub fn jobspec(plan: &JobPlan, limit: f64) -> Value {
         command: vec!["app".to_owned()],
         ..Simple::default()
     };
-    simple.build().to_value()
+    let mut spec = simple.build();
+    // Both are attributes that every jobspec may have.
+    if let Some(name) = plan.reservation {
+        let _ = spec.set_system_attr("fluxgate.reservation", name.into());
+    }
+    if let Some(after) = plan.preemptible_after {
+        let _ = spec.set_system_attr("preemptible-after", after.into());
+    }
+    spec.to_value()
 }

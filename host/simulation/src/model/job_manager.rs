@@ -282,7 +282,9 @@ impl JobManager {
         let begin = r.pointer("/execution/starttime").and_then(Value::as_f64).unwrap_or(0.0);
         let (limit, expiration, state) = (job.requested, job.expiration, job.state);
         let wanted = if limit > 0.0 { begin + limit } else { 0.0 };
-        let cut = self.instance_ends && expiration > 0.0 && (wanted <= 0.0 || expiration < wanted);
+        // Who may be ended may fill the time before a reservation; the calendar judges that.
+        let sooner = expiration > 0.0 && (wanted <= 0.0 || expiration < wanted);
+        let cut = sooner && (self.instance_ends || job.plan.preemptible_after.is_some());
         if begin <= 0.0 || (expiration - wanted).abs() > 1e-3 && !cut {
             sight.broken(format!("job {id}: a limit of {limit} s, and R from {begin} to {expiration}"));
         }

@@ -34,6 +34,10 @@ impl JobManager {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.state = State::Run;
         let length = if job.limit > 0.0 { job.plan.run.min(job.limit) } else { job.plan.run };
+        // Who fills the time before a reservation has an end of its own.
+        let left = job.expiration - sight.now;
+        let fills = job.plan.preemptible_after.is_some() && job.expiration > 0.0;
+        let length = if fills { length.min(left.max(0.0)) } else { length };
         self.alarm(id, length, sight);
     }
 

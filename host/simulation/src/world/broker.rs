@@ -8,6 +8,7 @@ use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::{errno, role};
 use serde_json::{Value, json};
 
+use super::reservations::KEY;
 use super::{Step, World};
 use crate::agenda::SECOND;
 use crate::model::OWNER;
@@ -139,6 +140,12 @@ impl World {
                 let names: &[&str] = if self.plan.queues { &QUEUES } else { &[] };
                 self.answer(&message, Ok(json!({"queues": names})));
             }
+            ("job-manager", "raise")
+                if message.json_or_empty().is_ok_and(|payload| payload["type"] == "reservation") =>
+            {
+                self.raised_for_reservation(&message);
+            }
+            ("job-manager", "update") => self.updated(&message),
             ("job-manager", "raise") => self.see(|_, jobs, sight| jobs.raise(&message, sight)),
             ("kvs", "commit") => self.commit_asked(message),
             ("kvs", "lookup") => self.lookup(&message),
@@ -153,7 +160,7 @@ impl World {
     }
 
     /// Answer a request of the scheduler, if it wants that.
-    fn answer(&mut self, message: &Message, with: Result<Value, i32>) {
+    pub(super) fn answer(&mut self, message: &Message, with: Result<Value, i32>) {
         if !message.wants_response() {
             return;
         }
@@ -222,12 +229,17 @@ impl World {
             Err(error) => return self.breaks(format!("kvs.commit: {error}")),
         };
         let jobs = operations.iter().any(|(key, _)| key.ends_with(".R"));
-        if self.weather.no_commits > 0 && jobs {
+        let reservations = operations.iter().any(|(key, _)| key == KEY);
+        if reservations {
+            self.judge_kept(&message);
+        }
+        if self.weather.no_commits > 0 && (jobs || reservations) {
             self.weather.no_commits -= 1;
             self.tally.reached("a commit is refused");
             return self.answer(&message, Err(errno::ENOSPC));
         }
         self.committing += 1;
+        self.keeping += u32::from(reservations);
         let slow = self.weather.slow_commit > self.agenda.now();
         let delay = if slow { self.dice.range(SECOND, 20 * SECOND) } else { self.dice.below(20_000) };
         let broker = self.broker;
@@ -241,6 +253,7 @@ impl World {
             return;
         }
         self.changes += 1;
+        self.keeping = self.keeping.saturating_sub(u32::from(operations.iter().any(|(key, _)| key == KEY)));
         self.store.commit(operations);
         let answer = message.respond_json(&json!({"rootref": "sha1-0", "rootseq": self.store.commits}));
         let delay = self.dice.below(5_000);
@@ -252,7 +265,7 @@ impl World {
         self.weather.no_lookup > self.agenda.now() && self.dice.often(600)
     }
 
-    fn job_of(&self, key: &str) -> Option<u64> {
+    pub(super) fn job_of(&self, key: &str) -> Option<u64> {
         self.jobs.jobs.keys().copied().find(|id| job_key(*id, "R") == key)
     }
 
@@ -262,6 +275,10 @@ impl World {
         let id = self.job_of(key);
         if id.is_some() && self.no_lookup() {
             self.jobs.unreadable.extend(id);
+            return self.answer(message, Err(errno::EIO));
+        }
+        if key == KEY && self.weather.no_lookup > self.agenda.now() && self.plan.profile.has_reservations() {
+            self.reservations_unread();
             return self.answer(message, Err(errno::EIO));
         }
         let found = self.store.answer(key).ok_or(errno::ENOENT);

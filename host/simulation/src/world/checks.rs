@@ -20,7 +20,7 @@ use crate::agenda::{SECOND, Time, micros};
 use crate::book::{Unit, units};
 use crate::components::{BROKEN, RerunPolicies};
 use crate::model::job::{Job, State};
-use crate::plan::{Act, JOURNAL, Profile};
+use crate::plan::{Act, JOURNAL};
 
 /// Without faults for so long, what fits has started, and who was asked has answered.
 const PATIENCE: Time = 90 * SECOND;
@@ -35,7 +35,9 @@ impl World {
         if now >= calm && !self.calm {
             self.becomes_calm();
         }
-        if self.is_quiet() {
+        let quiet = self.is_quiet();
+        self.check_reservations(quiet);
+        if quiet {
             self.ask_status();
         }
         if !self.calm {
@@ -114,19 +116,20 @@ impl World {
         self.weather = Weather::default();
         self.disk.set_failing(0);
         self.disk.set_room(usize::MAX);
+        self.calendar.nodes_change();
         let all: BTreeSet<u32> = self.book.ranks.clone();
         self.see(|resources, _, sight| resources.turn(&all, true, sight));
-        self.plain = self.plan.profile == Profile::Builtin;
+        self.plain = !self.plan.profile.has_components();
     }
 
     /// How long the scheduler may need to find out what it was not told.
-    fn doubt(&self) -> Time {
+    pub(super) fn doubt(&self) -> Time {
         let period = self.config["sched-fluxgate"]["audit-period"].as_f64().unwrap_or(60.0);
         micros(2.0 * period.max(60.0)) + 150 * SECOND
     }
 
     /// Is nothing under way that changes who holds what?
-    fn is_quiet(&self) -> bool {
+    pub(super) fn is_quiet(&self) -> bool {
         let idle = self.scheduler.as_ref().is_some_and(|s| s.inbox.is_empty() && !s.service.is_busy());
         let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < self.agenda.now();
         let offered = self.jobs.online.is_some() && !self.jobs.absent;
@@ -163,7 +166,14 @@ impl World {
 
     /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.
     fn head_starts(&mut self) {
+        let reserved = self.plan.profile.has_reservations();
+        if self.is_reserved() {
+            self.head = None;
+            return;
+        }
         let asks = self.jobs.jobs.values().filter(|job| job.state == State::Sched && job.pending);
+        // Who waits for a reservation that is not there holds up nobody.
+        let asks = asks.filter(|job| !reserved || !self.is_held_up(job.id));
         let mut waiting: Vec<_> = asks
             .map(|job| {
                 // The founding revision does not tell when a job was submitted, so that its id says it.

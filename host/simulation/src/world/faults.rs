@@ -46,7 +46,7 @@ impl World {
             Kind::Reload => self.manager_reloads(&mut dice),
             Kind::Broker => {
                 self.broker += 1;
-                self.committing = 0;
+                (self.committing, self.keeping) = (0, 0);
                 self.connection_breaks();
                 let since = self.agenda.now().saturating_sub(dice.below(5 * SECOND));
                 self.manager_reloads(&mut dice);
@@ -78,6 +78,7 @@ impl World {
             Kind::Down | Kind::Drain => {
                 let ranks = self.some_ranks(&mut dice);
                 let ends = fault.kind == Kind::Down;
+                self.calendar.nodes_change();
                 self.see(|resources, _, sight| resources.turn(&ranks, false, sight));
                 if ends {
                     self.jobs_end_on(&ranks, &mut dice);
@@ -88,6 +89,7 @@ impl World {
                 if left.len() > 1 {
                     let ranks = BTreeSet::from([*dice.pick(&left)]);
                     self.book.lost_at = Some(self.agenda.now());
+                    self.calendar.nodes_change();
                     self.see(|resources, _, sight| resources.lose(&ranks, sight));
                     self.jobs_end_on(&ranks, &mut dice);
                 }
@@ -108,6 +110,7 @@ impl World {
             | Kind::Promote => self.operate(fault.kind, &mut dice),
             Kind::Flood => self.flood(&mut dice),
             Kind::Nonsense => self.nonsense(&mut dice),
+            Kind::Reserve => self.reserve(&mut dice),
         }
     }
 
@@ -117,6 +120,7 @@ impl World {
             Kind::DiskError => self.disk.set_failing(0),
             Kind::Down | Kind::Drain => {
                 let ranks = self.some_ranks(&mut Dice::new(fault.seed, "fault"));
+                self.calendar.nodes_change();
                 self.see(|resources, _, sight| resources.turn(&ranks, true, sight));
             }
             _ => {}

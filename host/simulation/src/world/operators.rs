@@ -7,8 +7,10 @@ use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
+use super::reservations::Change;
 use super::{Step, World};
 use crate::agenda::Time;
+use crate::calendar::Seen;
 use crate::components::BROKEN;
 use crate::dice::Dice;
 use crate::fault::Kind;
@@ -17,7 +19,7 @@ use crate::model::{OWNER, request};
 use crate::plan::{GOOD, QUEUES};
 
 /// A guest of the instance.
-const GUEST: u32 = 1001;
+pub(super) const GUEST: u32 = 1001;
 
 /// A request that waits for its answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +32,7 @@ pub(super) struct Asked {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum What {
+pub(super) enum What {
     /// Could this planned job ever run? And could it, as far as the world knew then?
     Feasibility(usize, bool),
     /// What is allocated; the number of changes then.
@@ -41,6 +43,14 @@ enum What {
     Plain,
     /// Other settings, at the end.
     Reload,
+    /// A change of a reservation.
+    Reservation(Box<Change>),
+    /// All reservations; what was known of them then.
+    Listed(Seen),
+    /// To go on without reservations that are lost.
+    AcceptLoss,
+    /// A request of an operator that must be refused.
+    Wrong,
     /// A request of a guest that must be refused.
     Forbidden,
     /// Any answer will do.
@@ -50,7 +60,7 @@ enum What {
 impl Asked {
     /// A client other than the world itself waits for the answer.
     pub(super) fn is_of_a_person(&self) -> bool {
-        !matches!(self.what, What::Status(_))
+        !matches!(self.what, What::Status(_) | What::Listed(_))
     }
 }
 
@@ -81,7 +91,7 @@ const MOMENTS: [&str; 9] =
 
 impl World {
     /// A client sends a request to the scheduler; false if no scheduler takes it.
-    fn client(&mut self, userid: u32, topic: &str, payload: &Value, what: What) -> bool {
+    pub(super) fn client(&mut self, userid: u32, topic: &str, payload: &Value, what: What) -> bool {
         let service = topic.split_once('.').map_or("", |(service, _)| service);
         if self.scheduler.is_none()
             || self.link_number == 0
@@ -145,7 +155,9 @@ impl World {
                 }
                 // The answer may be from before the scheduler was told of a loss.
                 let unsure = self.book.lost_at.is_some() && (self.plan.lost_in_inventory || errnum == 0);
-                if (errnum == 0) != could && could == can && !unsure {
+                // Who could not run where it is reserved for it is told so.
+                let reserved = self.plan.profile.has_reservations() && text.contains("reservation");
+                if (errnum == 0) != could && could == can && !unsure && !reserved {
                     self.breaks(format!("feasibility of job {job} was answered with {errnum} {text}"));
                 }
                 if errnum == errno::ENOSYS {
@@ -165,6 +177,13 @@ impl World {
                 0 => {}
                 _ => self.tally.reached("a control request is refused"),
             },
+            What::Reservation(change) => self.changed_reservation(message, *change),
+            What::Listed(seen) => self.listed(message, &seen),
+            What::AcceptLoss => self.loss_accepted(message),
+            What::Wrong if errnum != 0 => {
+                self.tally.reached("a wrong request about a reservation is refused")
+            }
+            What::Wrong => self.breaks(format!("{} was accepted, and is wrong: {text}", message.topic())),
             What::Plain => self.plain = errnum == 0,
             What::Reload => self.reloaded = errnum == 0,
             What::Forbidden if errnum == errno::EPERM => self.tally.reached("a guest is refused"),
@@ -263,7 +282,7 @@ impl World {
             2 => table["audit-period"] = dice.range(5, 60).into(),
             3 => table["estimates"] = dice.range(0, 30).into(),
             4 => table["quarantine"] = dice.range(0, 30).into(),
-            5 if self.plan.profile == crate::plan::Profile::Policies => {
+            5 if self.plan.profile.has_components() => {
                 table["policy"] = if dice.often(800) { *dice.pick(&GOOD) } else { "builtin-fcfs" }.into();
             }
             5 => table["annotate"] = true.into(),

@@ -239,8 +239,12 @@ impl World {
             Err(error) => return self.breaks(format!("kvs.commit: {error}")),
         };
         let mut wrong = Vec::new();
+        let mut starts: Vec<(u64, serde_json::Value)> = Vec::new();
         for (key, text) in operations.iter().filter(|(key, _)| key.ends_with(".R")) {
             let r = serde_json::from_str(text).map_err(|error| error.to_string());
+            if let (Some(id), Ok(r)) = (self.job_of(key), &r) {
+                starts.push((id, serde_json::Value::clone(r)));
+            }
             match r.and_then(|r| units(&r)) {
                 Ok(units) => {
                     let down: BTreeSet<u32> =
@@ -254,6 +258,9 @@ impl World {
         }
         for what in wrong {
             self.breaks(what);
+        }
+        for (id, r) in starts {
+            self.judge_start(id, &r);
         }
     }
 
@@ -339,6 +346,8 @@ impl World {
             self.agenda.after(seen, Step::Gone { link });
         }
         self.nobody_answers(self.lives);
+        self.calendar.life_ends(self.agenda.now(), self.keeping > 0);
+        (self.serving_since, self.unread, self.accepting) = (None, false, None);
         let pause = self.dice.range(10_000, 3 * SECOND);
         self.agenda.after(pause, Step::Start);
     }

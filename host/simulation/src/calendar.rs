@@ -1,0 +1,280 @@
+//! What operators reserved, kept by the world itself: no code of it is shared with the scheduler's engine and graph.
+//!
+//! The world knows what it asked for and what was answered. Between the two, and after an end of the scheduler, each of some
+//! versions of a reservation may be in force; lists that the scheduler tells narrow them down. What was answered as kept is
+//! one version. Must never know why anything is reserved.
+
+mod rule;
+mod terms;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use rule::Start;
+use serde_json::Value;
+pub use terms::Terms;
+
+use crate::agenda::Time;
+
+/// A version of a reservation; `None` where there is none.
+pub type Version = Option<Terms>;
+
+/// What is known of one name.
+#[derive(Debug, Clone)]
+struct Entry {
+    /// What may be in force now.
+    now: Vec<Version>,
+    /// What may be in force in the next life of the scheduler.
+    kept: Vec<Version>,
+    /// A change is asked for, and not answered: is it a version that was not possible before, now and in the next life?
+    asked: Option<(bool, bool)>,
+    /// Counts the answers.
+    answers: u64,
+    /// A change of this life may be lost with it.
+    unkept: bool,
+    /// Since when there is one version only.
+    since: Time,
+}
+
+impl Default for Entry {
+    fn default() -> Self {
+        Entry { now: vec![None], kept: vec![None], asked: None, answers: 0, unkept: false, since: 0 }
+    }
+}
+
+impl Entry {
+    fn settle(&mut self, time: Time) {
+        if self.now.len() > 1 {
+            self.since = Time::MAX;
+        } else if self.since == Time::MAX {
+            self.since = time;
+        }
+    }
+}
+
+/// What was known when a list was asked for: it is compared where that is still so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    answers: BTreeMap<String, u64>,
+    nodes: u64,
+}
+
+/// See the module text.
+#[derive(Debug, Default)]
+pub struct Calendar {
+    entries: BTreeMap<String, Entry>,
+    /// The latest time that any clock showed: what was over then may be forgotten, even if the clock is set back.
+    pub latest: f64,
+    /// Counts changes of nodes that may have others chosen.
+    nodes: u64,
+    /// What the scheduler before wrote may come late.
+    late: bool,
+    last: u64,
+}
+
+impl Calendar {
+    fn entry(&mut self, name: &str) -> &mut Entry {
+        self.entries.entry(name.to_owned()).or_default()
+    }
+
+    /// The one version that is in force for sure; `None` if there may be others.
+    pub fn known(&self, name: &str) -> Option<&Version> {
+        let Some(entry) = self.entries.get(name) else { return Some(&None) };
+        if entry.now.len() == 1 && entry.asked.is_none() { entry.now.first() } else { None }
+    }
+
+    /// Is an answer about this name still to come?
+    pub fn is_asked(&self, name: &str) -> bool {
+        self.entries.get(name).is_some_and(|entry| entry.asked.is_some())
+    }
+
+    /// Another number for a version.
+    pub fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Every name of which a version may be in force.
+    pub fn names(&self) -> Vec<String> {
+        let some = |(_, entry): &(&String, &Entry)| entry.now.iter().any(Option::is_some);
+        self.entries.iter().filter(some).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// All versions that may be in force of this name.
+    pub fn versions(&self, name: &str) -> impl Iterator<Item = &Terms> {
+        self.entries.get(name).into_iter().flat_map(|entry| &entry.now).flatten()
+    }
+
+    /// Is there no reservation that may still begin, or is on?
+    pub fn is_over(&self) -> bool {
+        let open = |terms: &Terms| terms.times_after(self.latest).next().is_some();
+        !self.entries.values().any(|entry| entry.asked.is_some() || entry.now.iter().flatten().any(open))
+    }
+
+    /// This version is asked for.
+    pub fn asks(&mut self, name: &str, version: Version, time: Time) {
+        let entry = self.entry(name);
+        let new = |versions: &[Version]| !versions.iter().any(|other| is_version(other, &version));
+        let (now, kept) = (new(&entry.now), new(&entry.kept));
+        entry.asked = Some((now, kept));
+        entry.now.extend(Some(version.clone()).filter(|_| now));
+        entry.kept.extend(Some(version).filter(|_| kept));
+        entry.settle(time);
+    }
+
+    /// It was made, and is kept or not.
+    pub fn made(&mut self, name: &str, version: Version, kept: bool, time: Time) {
+        let entry = self.entry(name);
+        entry.asked = None;
+        entry.answers += 1;
+        entry.now = vec![version.clone()];
+        match kept {
+            true => (entry.kept, entry.unkept) = (vec![version], false),
+            false => {
+                entry.kept.retain(|other| !is_version(other, &version));
+                entry.kept.push(version);
+                entry.unkept = true;
+            }
+        }
+        entry.since = time;
+        if kept {
+            // All are kept together.
+            self.late = false;
+            for entry in self.entries.values_mut().filter(|entry| entry.asked.is_none()) {
+                entry.unkept = false;
+                entry.kept.clone_from(&entry.now);
+            }
+        }
+    }
+
+    /// It was refused.
+    pub fn refused(&mut self, name: &str, version: &Version, time: Time) {
+        let entry = self.entry(name);
+        entry.answers += 1;
+        let (now, kept) = entry.asked.take().unwrap_or_default();
+        for (versions, new) in [(&mut entry.now, now), (&mut entry.kept, kept)] {
+            versions.retain(|other| !new || !is_version(other, version));
+        }
+        entry.settle(time);
+    }
+
+    /// The scheduler is gone: the next has what is kept. What it `writes` may be there after the next has read.
+    pub fn life_ends(&mut self, time: Time, writes: bool) {
+        self.nodes_change();
+        self.late = writes;
+        for entry in self.entries.values_mut() {
+            (entry.asked, entry.unkept) = (None, false);
+            entry.answers += 1;
+            entry.now.clone_from(&entry.kept);
+            entry.since = Time::MAX;
+            entry.settle(time);
+        }
+    }
+
+    /// The scheduler could not read what is kept: it knows nothing of it, and leaves it there until it writes.
+    pub fn unread(&mut self, time: Time) {
+        self.late = true;
+        for entry in self.entries.values_mut() {
+            (entry.now, entry.since) = (vec![None], time);
+        }
+    }
+
+    /// From now on the scheduler may write what it has over what it could not read.
+    pub fn may_write(&mut self) {
+        for entry in self.entries.values_mut() {
+            let kept = &entry.kept;
+            let new = |version: &&Version| !kept.iter().any(|other| is_version(other, version));
+            let more: Vec<Version> = entry.now.iter().filter(new).cloned().collect();
+            entry.kept.extend(more);
+        }
+    }
+
+    /// Nodes go down, come up or are lost: others may be chosen.
+    pub fn nodes_change(&mut self) {
+        self.nodes += 1;
+        for entry in self.entries.values_mut() {
+            for terms in entry.now.iter_mut().chain(&mut entry.kept).flatten() {
+                if terms.wanted.is_some() {
+                    terms.ranks = None;
+                }
+            }
+        }
+    }
+
+    /// What is known now.
+    pub fn seen(&self) -> Seen {
+        let answers = self.entries.iter().map(|(name, entry)| (name.clone(), entry.answers)).collect();
+        Seen { answers, nodes: self.nodes }
+    }
+
+    /// The scheduler lists what there is.
+    ///
+    /// # Errors
+    /// What was kept is not there, or is another.
+    pub fn listed(&mut self, rows: &[Value], seen: &Seen, time: Time) -> Result<(), String> {
+        let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
+        for row in rows {
+            by_name.insert(row["name"].as_str().unwrap_or_default(), row);
+        }
+        if let Some(name) = by_name.keys().find(|name| !self.entries.contains_key(**name)) {
+            return Err(format!("reservation {name} is listed, and nobody made it"));
+        }
+        let (nodes, latest, late) = (self.nodes == seen.nodes, self.latest, self.late);
+        for (name, entry) in &mut self.entries {
+            if seen.answers.get(name).copied().unwrap_or_default() != entry.answers {
+                continue;
+            }
+            let row = by_name.get(name.as_str());
+            let (mut found, mut why) = (Vec::new(), Vec::new());
+            for version in &entry.now {
+                match (version, row) {
+                    (None, None) => found.push(None),
+                    (Some(terms), Some(row)) => match terms.told(row, latest, nodes) {
+                        Ok(told) => found.push(Some(told)),
+                        Err(error) => why.push(error),
+                    },
+                    (Some(terms), None) => why.push(format!("{terms:?} is not listed")),
+                    (None, Some(row)) => why.push(format!("it is listed: {row}")),
+                }
+            }
+            if found.is_empty() {
+                return Err(format!("reservation {name}: {}", why.join("; or ")));
+            }
+            if entry.asked.is_some() {
+                continue;
+            }
+            entry.now = found;
+            if !entry.unkept && !late {
+                entry.kept.clone_from(&entry.now);
+            }
+            entry.settle(time);
+        }
+        Ok(())
+    }
+
+    /// Names with one version since this time, and that version.
+    pub fn settled(&self, since: Time) -> impl Iterator<Item = (&str, &Terms)> {
+        let sure = move |(_, entry): &(&String, &Entry)| {
+            entry.now.len() == 1 && entry.asked.is_none() && entry.since < since
+        };
+        self.entries
+            .iter()
+            .filter(sure)
+            .filter_map(|(name, entry)| Some((name.as_str(), entry.now.first()?.as_ref()?)))
+    }
+
+    /// May these units be of a job that is ended since a reservation begins?
+    pub fn may_end(&self, start: f64, end: f64, ranks: &BTreeSet<u32>) -> bool {
+        let all = self.entries.values().flat_map(|entry| &entry.now).flatten();
+        all.filter(|terms| terms.running == "end").any(|terms| {
+            let there = terms.ranks.as_ref().is_none_or(|of| !of.is_disjoint(ranks));
+            let across = |from: f64| {
+                from <= self.latest + 1e-3 && start < from + 1e-6 && (end <= 0.0 || end > from - 1e-6)
+            };
+            there && terms.all_times().any(|(from, _)| across(from - terms.margin))
+        })
+    }
+}
+
+fn is_version(one: &Version, other: &Version) -> bool {
+    one.as_ref().map(|terms| terms.number) == other.as_ref().map(|terms| terms.number)
+}

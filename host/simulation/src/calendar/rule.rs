@@ -1,0 +1,199 @@
+//! The rule of reservations for one start (FEAT-6), judged by the list of what operators asked for.
+//!
+//! A reservation of which it is not certain what is in force breaks nothing. Must never know how places are searched.
+
+use std::collections::BTreeSet;
+
+use super::{Calendar, Terms};
+
+/// Two times that are the same, but for the last digits.
+const SAME: f64 = 1e-4;
+
+/// A job that starts.
+#[derive(Debug)]
+pub struct Start<'a> {
+    /// When.
+    pub at: f64,
+    /// When it must have ended; infinite without a limit.
+    pub end: f64,
+    /// When it would have to by its own limit.
+    pub limit_end: f64,
+    /// Its nodes.
+    pub ranks: &'a BTreeSet<u32>,
+    /// Its user.
+    pub user: u32,
+    /// Its queue.
+    pub queue: Option<&'a str>,
+    /// The reservation that it names.
+    pub named: Option<&'a str>,
+    /// Seconds after which it may be ended.
+    pub preemptible_after: Option<u32>,
+}
+
+/// Is something so?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sure {
+    Yes,
+    No,
+    Perhaps,
+}
+
+impl Terms {
+    fn admits(&self, job: &Start<'_>) -> bool {
+        self.dedicated
+            && (self.users.is_empty() || self.users.contains(&job.user))
+            && (self.queues.is_empty() || job.queue.is_some_and(|queue| self.queues.contains(queue)))
+    }
+
+    /// Is a job a member of it?
+    fn is_of(&self, name: &str, job: &Start<'_>) -> bool {
+        let by_itself = || self.magnetic || !self.queues.is_empty();
+        self.admits(job) && job.named.map_or_else(by_itself, |named| named == name)
+    }
+
+    /// Is a job within one of its times?
+    fn contains(&self, job: &Start<'_>) -> bool {
+        let inside = |time: (f64, f64)| time.0 <= job.at + SAME && job.end <= time.1 + self.overrun + SAME;
+        self.times_after(job.at).any(inside)
+    }
+
+    /// Does a job meet one of its times that is there for sure?
+    fn is_met(&self, job: &Start<'_>, latest: f64) -> bool {
+        self.times_after(job.at + SAME).take(64).any(|(start, end)| {
+            let met = match self.float {
+                Some(float) => start <= job.at - SAME && job.end > job.at + float + SAME,
+                None => start - self.margin < job.end - SAME,
+            };
+            met && end > latest && !self.may_miss(start, latest)
+        })
+    }
+
+    /// Is a time of it still to end?
+    fn is_open(&self, at: f64, latest: f64) -> Sure {
+        let mut open = Sure::No;
+        for (start, end) in self.times_after(at - SAME) {
+            if end > latest && end > at + SAME && !self.may_miss(start, latest) {
+                return Sure::Yes;
+            }
+            open = Sure::Perhaps;
+            if start > latest + 1e6 {
+                break;
+            }
+        }
+        open
+    }
+
+    /// May a member that takes nothing else start so?
+    fn takes(&self, job: &Start<'_>) -> bool {
+        self.flex || self.contains(job) && self.ranks.as_ref().is_none_or(|ranks| job.ranks.is_subset(ranks))
+    }
+}
+
+impl Calendar {
+    /// Is this start as the rule has it?
+    ///
+    /// # Errors
+    /// The reservation that it breaks.
+    pub fn judge(&self, job: &Start<'_>) -> Result<(), String> {
+        self.kept_out(job)?;
+        self.filled(job)?;
+        match job.named {
+            Some(name) => self.named(job, name),
+            None => self.of_queue(job),
+        }
+    }
+
+    /// Nodes of reservations that are for others are not taken.
+    fn kept_out(&self, job: &Start<'_>) -> Result<(), String> {
+        for (name, entry) in self.entries.iter().filter(|(_, entry)| entry.now.len() == 1) {
+            let Some(terms) = &entry.now[0] else { continue };
+            let Some(ranks) = terms.ranks.as_ref().filter(|ranks| !ranks.is_disjoint(job.ranks)) else {
+                continue;
+            };
+            if !terms.is_met(job, self.latest) {
+                continue;
+            }
+            if terms.is_of(name, job) && (terms.flex || terms.contains(job)) {
+                continue;
+            }
+            let common: BTreeSet<u32> = ranks.intersection(job.ranks).copied().collect();
+            let shared = self.entries.iter().any(|(own_name, entry)| {
+                entry.now.iter().flatten().any(|own| {
+                    terms.dedicated
+                        && (own.overlap || terms.overlap)
+                        && own.is_of(own_name, job)
+                        && own.contains(job)
+                        && own.ranks.as_ref().is_none_or(|ranks| common.is_subset(ranks))
+                })
+            });
+            if !shared {
+                return Err(format!("{job:?} on nodes of {name}: {terms:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Who ends before its limit fills a reservation.
+    fn filled(&self, job: &Start<'_>) -> Result<(), String> {
+        if job.end >= job.limit_end - SAME || job.limit_end - job.end < SAME {
+            return Ok(());
+        }
+        let least = job.preemptible_after.map(|after| job.at + f64::from(after));
+        let fills = |terms: &Terms| {
+            let from = |time: (f64, f64)| (time.0 - terms.margin - job.end).abs() < SAME;
+            let there = terms.ranks.as_ref().is_none_or(|ranks| !ranks.is_disjoint(job.ranks));
+            terms.fill && there && terms.all_times().any(from)
+        };
+        let mut all = self.entries.values().flat_map(|entry| &entry.now).flatten();
+        match least.is_some_and(|least| least <= job.end + SAME) && all.any(fills) {
+            true => Ok(()),
+            false => Err(format!("{job:?} ends before its limit, and fills nothing")),
+        }
+    }
+
+    /// Who names a reservation is in it.
+    fn named(&self, job: &Start<'_>, name: &str) -> Result<(), String> {
+        let entry = self.entries.get(name).filter(|entry| !entry.now.is_empty());
+        let Some(entry) = entry else { return Err(format!("{job:?}: there is no such reservation")) };
+        let allows = |terms: &Terms| {
+            terms.admits(job)
+                && match (terms.is_open(job.at, self.latest), terms.after) {
+                    (Sure::Yes, _) => terms.takes(job),
+                    (Sure::Perhaps, "free") | (Sure::No, "free") => true,
+                    (Sure::Perhaps, _) => terms.takes(job),
+                    (Sure::No, _) => false,
+                }
+        };
+        match entry.now.iter().flatten().any(allows) {
+            true => Ok(()),
+            false => Err(format!("{job:?} names it: {:?}", entry.now)),
+        }
+    }
+
+    /// Jobs of the queue of a reservation are in one.
+    fn of_queue(&self, job: &Start<'_>) -> Result<(), String> {
+        let Some(queue) = job.queue else { return Ok(()) };
+        let (mut open, mut over) = (Vec::new(), None);
+        for entry in self.entries.values() {
+            let about = |terms: &&Terms| terms.queues.contains(queue) && !terms.magnetic && terms.admits(job);
+            let mut all = entry.now.iter().flatten().filter(about);
+            let Some(terms) = all.next() else { continue };
+            if entry.now.len() > 1 {
+                return Ok(());
+            }
+            match terms.is_open(job.at, self.latest) {
+                Sure::Yes => open.push(terms),
+                Sure::Perhaps => return Ok(()),
+                Sure::No if terms.after == "wait" => over = Some(terms),
+                Sure::No => {}
+            }
+        }
+        match (open.is_empty(), over) {
+            (false, _) if !open.iter().any(|terms| terms.takes(job)) => {
+                Err(format!("{job:?} is of the queue of {open:?}"))
+            }
+            (true, Some(terms)) => Err(format!("{job:?} is of the queue of {terms:?}, which is over")),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Reservations in the world: what operators ask, what is answered, and what must hold of it.
+//!
+//! Must never know how the scheduler keeps one.
+
+mod asking;
+
+use std::collections::BTreeSet;
+
+use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
+use serde_json::{Value, json};
+
+use super::World;
+use super::operators::What;
+use crate::agenda::{SECOND, Time, micros};
+use crate::book::units;
+use crate::calendar::{Seen, Start, Version};
+use crate::model::OWNER;
+use crate::model::job::State;
+use crate::plan::Act;
+
+/// Without faults for so long, operators end what is reserved for later, and then whatever is left.
+const TIDY: Time = 60 * SECOND;
+const TIDY_ALL: Time = 300 * SECOND;
+/// So long after a reservation begins, jobs in its way have been told to end.
+const TOLD: Time = 30 * SECOND;
+/// The flag of a commit that a crash does not undo (FLUX_KVS_SYNC).
+const KVS_SYNC: u64 = 4;
+/// Where the scheduler keeps reservations.
+pub(super) const KEY: &str = "sched-fluxgate.reservations";
+
+/// A change that was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Change {
+    pub(super) method: &'static str,
+    pub(super) name: String,
+    /// What is in force when it is made.
+    pub(super) version: Version,
+    pub(super) dry_run: bool,
+}
+
+impl World {
+    /// Ask what is reserved.
+    pub(super) fn ask_list(&mut self) {
+        let seen = self.calendar.seen();
+        self.client(OWNER, "sched-fluxgate.reservation-list", &json!({}), What::Listed(seen));
+    }
+
+    /// The list of reservations, against the book.
+    pub(super) fn listed(&mut self, message: &Message, seen: &Seen) {
+        if message.errnum() != 0 {
+            return self.tally.reached("reservations are not told yet");
+        }
+        let payload = message.json_or_empty().unwrap_or_default();
+        if payload["lost"].is_null() == self.unread && self.accepting.is_none() {
+            return self
+                .breaks(format!("lost reservations: {}, and unread: {}", payload["lost"], self.unread));
+        }
+        let rows = payload["reservations"].as_array().cloned().unwrap_or_default();
+        let now = self.agenda.now();
+        match self.calendar.listed(&rows, seen, now) {
+            Ok(()) if rows.is_empty() => {}
+            Ok(()) => self.tally.reached("reservations are those that were kept"),
+            Err(what) => self.breaks(what),
+        }
+    }
+
+    /// An answer to a change.
+    pub(super) fn changed_reservation(&mut self, message: &Message, change: Change) {
+        let Change { method, name, mut version, dry_run } = change;
+        let (now, latest) = (self.agenda.now(), self.calendar.latest);
+        if message.errnum() != 0 {
+            self.tally.reached(match method {
+                "create" => "a reservation is refused",
+                _ => "a change of a reservation is refused",
+            });
+            if !dry_run {
+                self.calendar.refused(&name, &version, now);
+            }
+            return;
+        }
+        let payload = message.json_or_empty().unwrap_or_default();
+        // Nodes may have changed between the two, so that the row of the answer tells who was chosen then.
+        if let Some(terms) = version.as_mut().filter(|_| method != "end") {
+            match terms.told(&payload["reservation"], latest, true) {
+                Ok(told) if told.ranks.as_ref().is_some_and(|ranks| !self.book.ranks.is_superset(ranks)) => {
+                    return self.breaks(format!("reservation {name}: {method}: unknown nodes: {told:?}"));
+                }
+                Ok(told) => *terms = told,
+                Err(what) => return self.breaks(format!("reservation {name}: {method}: {what}")),
+            }
+        }
+        if dry_run {
+            return self.tally.reached("a change of a reservation is tried");
+        }
+        let Some(kept) = payload["kept"].as_bool() else {
+            return self.breaks(format!("reservation {name}: {method} does not tell whether it is kept"));
+        };
+        if let Some(terms) = version.as_mut().filter(|terms| terms.wanted.is_some() && method != "end") {
+            // Other nodes may have been chosen since; lists tell.
+            terms.ranks = None;
+        }
+        self.tally.reached(match (method, kept) {
+            (_, false) => "a reservation is not kept",
+            ("create", _) => "a reservation is made",
+            ("alter", _) => "a reservation is altered",
+            ("skip", _) => "a time of a reservation is left out",
+            ("end", _) => "a reservation is ended",
+            _ => "a reservation is cancelled",
+        });
+        self.calendar.made(&name, version, kept, now);
+    }
+
+    /// The key of reservations is not read.
+    pub(super) fn reservations_unread(&mut self) {
+        self.tally.reached("reservations cannot be read");
+        self.unread = true;
+        let now = self.agenda.now();
+        self.calendar.unread(now);
+    }
+
+    /// Accept that they are lost.
+    fn ask_accept_loss(&mut self) {
+        if self.accepting.is_none()
+            && self.client(OWNER, "sched-fluxgate.reservation-accept-loss", &json!({}), What::AcceptLoss)
+        {
+            self.accepting = Some(self.lives);
+            self.calendar.may_write();
+        }
+    }
+
+    /// An answer to that.
+    pub(super) fn loss_accepted(&mut self, message: &Message) {
+        self.accepting = None;
+        if message.errnum() == 0 {
+            self.unread = false;
+            self.tally.reached("the loss of reservations is accepted");
+        }
+    }
+
+    /// Does nothing start, since reservations are lost?
+    fn is_held(&self) -> bool {
+        self.unread && self.accepting.is_none() && self.plan.settings["reservations"]["lost"] == "hold"
+    }
+
+    /// Is this commit, of reservations, one that outlives a crash?
+    pub(super) fn judge_kept(&mut self, message: &Message) {
+        let payload = message.json_or_empty().unwrap_or_default();
+        if payload["flags"].as_u64().is_none_or(|flags| flags & KVS_SYNC == 0) {
+            self.breaks("reservations are committed without FLUX_KVS_SYNC");
+        }
+    }
+
+    /// A job starts: is that as reservations have it?
+    pub(super) fn judge_start(&mut self, id: u64, r: &Value) {
+        let Some(job) = self.jobs.jobs.get(&id).filter(|_| self.plan.profile.has_reservations()) else {
+            return;
+        };
+        if self.is_held() {
+            return self.breaks(format!("job {id} starts, and reservations are lost"));
+        }
+        let time = |key: &str| r["execution"][key].as_f64().unwrap_or_default();
+        let forever = |time: f64| if time > 0.0 { time } else { f64::INFINITY };
+        let (at, end) = (time("starttime"), forever(time("expiration")));
+        let limit_end = if job.requested > 0.0 { at + job.requested } else { f64::INFINITY };
+        let ranks: BTreeSet<u32> = units(r).unwrap_or_default().into_iter().map(|(rank, ..)| rank).collect();
+        let start = Start {
+            at,
+            end,
+            limit_end: if self.jobs.instance_ends { end } else { limit_end },
+            ranks: &ranks,
+            user: job.plan.userid,
+            queue: job.plan.queue,
+            named: job.plan.reservation,
+            preemptible_after: job.plan.preemptible_after,
+        };
+        let fills = end < start.limit_end - 1.0;
+        if let Err(what) = self.calendar.judge(&start) {
+            self.breaks(format!("job {id}: {what}"));
+        } else if job.plan.reservation.is_some() {
+            self.tally.reached("a member of a reservation starts");
+        } else if fills {
+            self.tally.reached("a job fills the time before a reservation");
+        }
+    }
+
+    /// `job-manager.raise` of type `reservation`: the job is in the way of one that begins.
+    pub(super) fn raised_for_reservation(&mut self, message: &Message) {
+        let payload = message.json_or_empty().unwrap_or_default();
+        let id = payload["id"].as_u64().unwrap_or_default();
+        let Some(job) = self.jobs.jobs.get(&id) else {
+            return self.breaks(format!("an exception for the unknown job {id}"));
+        };
+        let time = |key: &str| {
+            let r = job.r.as_ref();
+            r.and_then(|r| r["execution"][key].as_f64()).unwrap_or_default()
+        };
+        // Who ended meanwhile had been in the way, or not.
+        let holds = job.r.is_some();
+        let (start, end) = (time("starttime"), time("expiration"));
+        let end = if end > 0.0 && job.expiration > 0.0 { end.max(job.expiration) } else { 0.0 };
+        let ranks: BTreeSet<u32> = self.book.of(id).into_iter().map(|(rank, ..)| rank).collect();
+        let gave_back = !job.freed.is_empty();
+        if payload["severity"] != 0 || holds && !gave_back && !self.calendar.may_end(start, end, &ranks) {
+            return self.breaks(format!("job {id} is ended for a reservation, and is in the way of none"));
+        }
+        let inactive = job.state == State::Inactive;
+        self.answer(message, if inactive { Err(errno::ENOENT) } else { Ok(Value::Null) });
+        self.tally.reached("a job is ended for a reservation");
+        if job_runs(self.jobs.jobs.get(&id).map(|job| job.state)) {
+            self.see(|_, jobs, sight| jobs.act(id, Act::Cancel, sight));
+        }
+    }
+
+    /// `job-manager.update`: the limit of a job that runs into a reservation.
+    pub(super) fn updated(&mut self, message: &Message) {
+        let payload = message.json_or_empty().unwrap_or_default();
+        let id = payload["id"].as_u64().unwrap_or_default();
+        let seconds = payload["updates"]["attributes.system.duration"].as_f64();
+        let job = self.jobs.jobs.get(&id).filter(|job| job.state == State::Run && job.limit > 0.0);
+        let (Some(job), Some(seconds)) = (job, seconds.filter(|seconds| *seconds > 0.0)) else {
+            return self.answer(message, Err(errno::EINVAL));
+        };
+        let more = seconds - job.limit;
+        self.tally.reached("the limit of a job ends with the begin of a reservation");
+        self.see(|_, jobs, sight| jobs.act(id, Act::Limit(more), sight));
+        self.answer(message, Ok(Value::Null));
+    }
+
+    /// Can no job be judged to start, since reservations may be in its way?
+    pub(super) fn is_reserved(&self) -> bool {
+        self.plan.profile.has_reservations() && (self.unread || !self.calendar.is_over())
+    }
+
+    /// Called every ten seconds.
+    pub(super) fn check_reservations(&mut self, quiet: bool) {
+        if !self.plan.profile.has_reservations() {
+            return;
+        }
+        self.ask_list();
+        if quiet {
+            self.told_to_end();
+        }
+        let calm = micros(self.plan.calm);
+        if self.calm && self.agenda.now() >= calm + TIDY {
+            if self.unread {
+                self.ask_accept_loss();
+            }
+            self.tidy_reservations(self.agenda.now() >= calm + TIDY_ALL);
+        }
+    }
+
+    /// Jobs in the way of a reservation that ends them have been told.
+    fn told_to_end(&mut self) {
+        let now = self.agenda.now();
+        let clock = self.now();
+        let steady = clock >= self.calendar.latest - 1.0;
+        let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < now;
+        let served = self.serving_since.is_some_and(|since| since + TOLD < now);
+        if !sure || !served || !steady || now < TOLD {
+            return;
+        }
+        let mut wrong = None;
+        for (name, terms) in self.calendar.settled(now - TOLD) {
+            let Some(ranks) = terms.ranks.as_ref().filter(|_| terms.running == "end") else { continue };
+            for (start, end) in terms.times_after(clock) {
+                let from = start - terms.margin;
+                if from + TOLD as f64 / 1e6 > clock || terms.may_miss(start, self.calendar.latest) {
+                    break;
+                }
+                let across = self.jobs.jobs.values().filter(|job| job.state == State::Run).find(|job| {
+                    let time = |key: &str| {
+                        let r = job.r.as_ref();
+                        r.and_then(|r| r["execution"][key].as_f64()).unwrap_or_default()
+                    };
+                    let later = |time: f64| time <= 0.0 || time > from + 1e-3;
+                    let old = job.started + TOLD < now && time("starttime") < from - 1e-3;
+                    old && later(time("expiration"))
+                        && later(job.expiration)
+                        && self.book.of(job.id).iter().any(|unit| ranks.contains(&unit.0))
+                });
+                if let Some(job) = across {
+                    wrong = Some(format!(
+                        "job {} is in the way of {name} from {from} to {end} and is not told to end",
+                        job.id
+                    ));
+                }
+            }
+        }
+        if let Some(what) = wrong {
+            self.breaks(what);
+        }
+    }
+
+    /// Operators end what is reserved, so that all jobs can end; and jobs that wait for what is not there any more.
+    fn tidy_reservations(&mut self, all: bool) {
+        let latest = self.calendar.latest;
+        for name in self.calendar.names() {
+            if self.calendar.is_asked(&name) {
+                continue;
+            }
+            let near = |time: (f64, f64)| time.1 < latest + (TIDY_ALL - TIDY) as f64 / 1e6;
+            // Some end by themselves, and what they leave must not hold up anybody.
+            let by_itself = self.calendar.known(&name).and_then(Option::as_ref).is_some_and(|terms| {
+                let over = terms.times_after(latest).next().is_none();
+                let soon = !all && terms.every.is_none() && terms.times_after(latest).all(near);
+                over || soon
+            });
+            if !by_itself {
+                self.ask_end(&name, "cancel", false);
+            }
+        }
+        if !self.calendar.is_over() {
+            return;
+        }
+        let waits = |job: &&crate::model::job::Job| job.state == State::Sched;
+        let stuck = |job: &&crate::model::job::Job| self.is_held_up(job.id);
+        let ids: Vec<u64> = self.jobs.jobs.values().filter(waits).filter(stuck).map(|job| job.id).collect();
+        if all {
+            for id in ids {
+                self.tally.reached("a job waits for a reservation that is over or not there");
+                self.agenda.after(0, super::Step::Act { id, act: Act::Cancel });
+            }
+        }
+    }
+
+    fn waits_for_ever(&self, queue: Option<&str>, named: Option<&str>, free: &dyn Fn(&str) -> bool) -> bool {
+        match (named, queue) {
+            (Some(name), _) => !free(name),
+            (None, Some(queue)) => self.calendar.names().iter().any(|name| {
+                self.calendar
+                    .versions(name)
+                    .any(|terms| terms.queues.contains(queue) && terms.after == "wait")
+            }),
+            _ => false,
+        }
+    }
+
+    /// May this job be held up by a reservation? When none is there any more, only by one that it needs.
+    pub(super) fn is_held_up(&self, id: u64) -> bool {
+        let Some(job) = self.jobs.jobs.get(&id) else { return true };
+        let free = |name: &str| {
+            let known = self.calendar.known(name).and_then(Option::as_ref);
+            // A reservation that is over frees those whom it admitted.
+            known.is_some_and(|terms| {
+                terms.dedicated
+                    && terms.after == "free"
+                    && (terms.users.is_empty() || terms.users.contains(&job.plan.userid))
+                    && (terms.queues.is_empty()
+                        || job.plan.queue.is_some_and(|queue| terms.queues.contains(queue)))
+            })
+        };
+        self.waits_for_ever(job.plan.queue, job.plan.reservation, &free)
+    }
+}
+
+fn job_runs(state: Option<State>) -> bool {
+    state == Some(State::Run)
+}
