@@ -104,9 +104,9 @@ impl Calendar {
         self.entries.get(name).into_iter().flat_map(|entry| &entry.now).flatten()
     }
 
-    /// Is there no reservation that may still begin, or is on?
-    pub fn is_over(&self) -> bool {
-        let open = |terms: &Terms| terms.times_after(self.latest).next().is_some();
+    /// Is there no reservation that may still begin, or is on? A clock that was set back has `now` what was over before to come.
+    pub fn is_over(&self, now: f64) -> bool {
+        let open = |terms: &Terms| terms.times_after(now).next().is_some();
         !self.entries.values().any(|entry| entry.asked.is_some() || entry.now.iter().flatten().any(open))
     }
 
@@ -175,6 +175,8 @@ impl Calendar {
         self.late = true;
         for entry in self.entries.values_mut() {
             (entry.now, entry.since) = (vec![None], time);
+            // A change on its way is refused, which takes nothing back.
+            entry.asked = entry.asked.map(|(_, kept)| (false, kept));
         }
     }
 
@@ -277,4 +279,57 @@ impl Calendar {
 
 fn is_version(one: &Version, other: &Version) -> bool {
     one.as_ref().map(|terms| terms.number) == other.as_ref().map(|terms| terms.number)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn terms(number: u64, end: f64) -> Version {
+        Some(Terms {
+            number,
+            first: (10.0, end),
+            ranks: Some(BTreeSet::from([0])),
+            running: "ignore",
+            after: "wait",
+            ..Terms::default()
+        })
+    }
+
+    fn row(end: f64) -> Value {
+        json!({
+            "name": "w", "kind": "maintenance", "margin": 0.0, "overrun": 0.0, "ranks": "0", "places": {},
+            "who": {"users": [], "queues": [], "magnetic": false}, "flex": false, "overlap": false, "replace": false,
+            "fill": false, "running": "ignore", "after": "wait", "note": "", "occurrences": [[10.0, end]], "state": "planned",
+        })
+    }
+
+    #[test]
+    fn feat_26_what_was_kept_is_there_and_what_was_not_answered_may_be() {
+        let mut calendar = Calendar::default();
+        let listed = |calendar: &mut Calendar, rows: &[Value]| {
+            let seen = calendar.seen();
+            calendar.listed(rows, &seen, 0)
+        };
+        calendar.asks("w", terms(1, 20.0), 0);
+        calendar.made("w", terms(1, 20.0), true, 0);
+        calendar.life_ends(0, false);
+        listed(&mut calendar, &[]).unwrap_err();
+        listed(&mut calendar, &[row(21.0)]).unwrap_err();
+        listed(&mut calendar, &[row(20.0)]).unwrap();
+        // A change that nobody answered: either is right, and the next list tells which.
+        calendar.asks("w", terms(2, 21.0), 0);
+        calendar.life_ends(0, false);
+        assert_eq!(calendar.known("w"), None);
+        listed(&mut calendar, &[row(21.0)]).unwrap();
+        listed(&mut calendar, &[row(20.0)]).unwrap_err();
+        // One that was made and not kept is there until the scheduler ends.
+        calendar.asks("w", None, 0);
+        calendar.made("w", None, false, 0);
+        listed(&mut calendar, &[row(21.0)]).unwrap_err();
+        calendar.life_ends(0, false);
+        listed(&mut calendar, &[row(21.0)]).unwrap();
+    }
 }

@@ -197,3 +197,77 @@ impl Calendar {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms() -> Terms {
+        Terms {
+            dedicated: true,
+            first: (100.0, 200.0),
+            margin: 10.0,
+            ranks: Some(BTreeSet::from([0, 1])),
+            users: BTreeSet::from([7]),
+            running: "refuse",
+            after: "wait",
+            ..Terms::default()
+        }
+    }
+
+    fn judged(terms: Terms, user: u32, named: Option<&str>, (at, end): (f64, f64), rank: u32) -> bool {
+        let mut calendar = Calendar::default();
+        calendar.asks("w", Some(terms.clone()), 0);
+        calendar.made("w", Some(terms), true, 0);
+        let ranks = BTreeSet::from([rank]);
+        let (queue, preemptible_after) = (None, Some(5));
+        let start = Start { at, end, limit_end: end, ranks: &ranks, user, queue, named, preemptible_after };
+        calendar.judge(&start).is_ok()
+    }
+
+    #[test]
+    fn feat_6_the_rule_of_one_reservation() {
+        assert!(judged(terms(), 8, None, (0.0, 90.0), 0), "it ends before the margin");
+        assert!(!judged(terms(), 8, None, (0.0, 91.0), 0));
+        assert!(judged(terms(), 8, None, (0.0, 500.0), 2), "on other nodes");
+        assert!(judged(terms(), 8, None, (200.0, 500.0), 0), "when it is over");
+        assert!(judged(terms(), 7, Some("w"), (100.0, 200.0), 1));
+        assert!(!judged(terms(), 7, Some("w"), (100.0, 201.0), 1), "not to its end");
+        assert!(judged(Terms { overrun: 5.0, ..terms() }, 7, Some("w"), (100.0, 205.0), 1));
+        assert!(!judged(terms(), 7, Some("w"), (100.0, 150.0), 2), "members take its nodes alone");
+        assert!(!judged(terms(), 8, Some("w"), (100.0, 150.0), 1), "who is not admitted waits");
+        assert!(!judged(terms(), 7, None, (100.0, 150.0), 1), "who does not name it is no member");
+        assert!(judged(Terms { magnetic: true, ..terms() }, 7, None, (100.0, 150.0), 1));
+        assert!(judged(Terms { flex: true, ..terms() }, 7, Some("w"), (0.0, 500.0), 1));
+        assert!(!judged(terms(), 7, Some("w"), (300.0, 310.0), 1), "it is over, and has members wait");
+        assert!(judged(Terms { after: "free", ..terms() }, 7, Some("w"), (300.0, 310.0), 1));
+        let float =
+            Terms { float: Some(20.0), dedicated: false, margin: 0.0, users: BTreeSet::new(), ..terms() };
+        assert!(
+            judged(float.clone(), 8, None, (110.0, 130.0), 0)
+                && judged(float.clone(), 8, None, (0.0, 500.0), 0)
+        );
+        assert!(!judged(float, 8, None, (110.0, 131.0), 0));
+    }
+
+    #[test]
+    fn who_fills_ends_when_it_begins() {
+        let fills = |fill, end| {
+            let mut calendar = Calendar::default();
+            calendar.made("w", Some(Terms { fill, ..terms() }), true, 0);
+            let ranks = BTreeSet::from([0]);
+            let start = Start {
+                at: 80.0,
+                end,
+                limit_end: 500.0,
+                ranks: &ranks,
+                user: 8,
+                queue: None,
+                named: None,
+                preemptible_after: Some(5),
+            };
+            calendar.judge(&start).is_ok()
+        };
+        assert!(fills(true, 90.0) && !fills(false, 90.0) && !fills(true, 85.0));
+    }
+}

@@ -13,7 +13,7 @@ const TIMES_MAX: usize = 2000;
 const AHEAD: usize = 8;
 
 /// See the module text.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Terms {
     /// Tells versions apart.
     pub number: u64,
@@ -91,7 +91,12 @@ impl Terms {
 
     /// May a time that begins then be missing, though it is not over?
     pub fn may_miss(&self, start: f64, latest: f64) -> bool {
-        self.skips || self.idle.is_some_and(|idle| start + idle <= latest + 1e-3)
+        self.skips || self.was_idle(start, latest)
+    }
+
+    /// May a time that begins then have ended early?
+    fn was_idle(&self, start: f64, latest: f64) -> bool {
+        self.idle.is_some_and(|idle| start + idle <= latest + 1e-3)
     }
 
     /// Is this row told of it? With what the row tells beside.
@@ -172,14 +177,17 @@ impl Terms {
             row["occurrences"].as_array().into_iter().flatten().filter_map(pair).collect();
         let is = |a: &(f64, f64), b: &(f64, f64)| (a.0 - b.0).abs() < 1e-6 && (a.1 - b.1).abs() < 1e-6;
         let mut all = self.all_times().peekable();
-        let mut skipped = 0;
-        for time in &told {
+        // One time may be left out as skipped, and one as idle.
+        let (mut skip, mut idle) = (self.skips, self.idle.is_some());
+        let mut may_miss = |other: &(f64, f64)| {
+            other.1 <= latest
+                || self.was_idle(other.0, latest) && std::mem::take(&mut idle)
+                || std::mem::take(&mut skip)
+        };
+        for (number, time) in told.iter().enumerate() {
             // What is left out before it.
             while let Some(other) = all.next_if(|other| !is(other, time)) {
-                let over = other.1 <= latest;
-                let first = std::ptr::eq(time, &told[0]);
-                skipped += u32::from(!over);
-                if !first || !over && (!self.may_miss(other.0, latest) || skipped > 1) {
+                if number > 0 || !may_miss(&other) {
                     return Err(format!("the time {other:?} of {self:?} is missing: {told:?}"));
                 }
             }
@@ -187,12 +195,8 @@ impl Terms {
                 return Err(format!("the time {time:?} is none of {self:?}"));
             }
         }
-        let mut rest = all.filter(|other| other.1 > latest).peekable();
-        if told.is_empty() {
-            rest.next_if(|other| self.may_miss(other.0, latest));
-        }
         if told.len() + 1 < AHEAD
-            && let Some(other) = rest.next()
+            && let Some(other) = all.find(|other| !(told.is_empty() && may_miss(other) || other.1 <= latest))
         {
             return Err(format!("the time {other:?} of {self:?} is missing: {told:?}"));
         }

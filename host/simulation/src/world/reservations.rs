@@ -229,7 +229,7 @@ impl World {
 
     /// Can no job be judged to start, since reservations may be in its way?
     pub(super) fn is_reserved(&self) -> bool {
-        self.plan.profile.has_reservations() && (self.unread || !self.calendar.is_over())
+        self.plan.profile.has_reservations() && (self.unread || !self.calendar.is_over(self.now()))
     }
 
     /// Called every ten seconds.
@@ -294,23 +294,23 @@ impl World {
 
     /// Operators end what is reserved, so that all jobs can end; and jobs that wait for what is not there any more.
     fn tidy_reservations(&mut self, all: bool) {
-        let latest = self.calendar.latest;
+        let now = self.now();
         for name in self.calendar.names() {
             if self.calendar.is_asked(&name) {
                 continue;
             }
-            let near = |time: (f64, f64)| time.1 < latest + (TIDY_ALL - TIDY) as f64 / 1e6;
+            let near = |time: (f64, f64)| time.1 < now + (TIDY_ALL - TIDY) as f64 / 1e6;
             // Some end by themselves, and what they leave must not hold up anybody.
             let by_itself = self.calendar.known(&name).and_then(Option::as_ref).is_some_and(|terms| {
-                let over = terms.times_after(latest).next().is_none();
-                let soon = !all && terms.every.is_none() && terms.times_after(latest).all(near);
+                let over = terms.times_after(now).next().is_none();
+                let soon = !all && terms.every.is_none() && terms.times_after(now).all(near);
                 over || soon
             });
             if !by_itself {
                 self.ask_end(&name, "cancel", false);
             }
         }
-        if !self.calendar.is_over() {
+        if !self.calendar.is_over(self.now()) {
             return;
         }
         let waits = |job: &&crate::model::job::Job| job.state == State::Sched;

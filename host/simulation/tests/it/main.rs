@@ -44,10 +44,23 @@ fn no_invariant_breaks_with_components() {
     }
 }
 
+/// FEAT-26, FEAT-6: what was answered is there after any end of the scheduler, and every start keeps to it.
+#[test]
+fn feat_26_reservations_outlive_any_end_of_the_scheduler() {
+    all_hold(0..200, Profile::Reservations);
+    if compiled().1 {
+        all_hold(0..60, Profile::PoliciesReservations);
+    }
+}
+
 #[test]
 fn the_same_seed_is_the_same_world_to_the_byte() {
     let (compiled, full) = compiled();
-    let profiles = if full { &[Profile::Builtin, Profile::Policies][..] } else { &[Profile::Builtin] };
+    let profiles = if full {
+        &[Profile::Builtin, Profile::Reservations, Profile::Policies, Profile::PoliciesReservations][..]
+    } else {
+        &[Profile::Builtin, Profile::Reservations]
+    };
     let mut hashes = std::collections::BTreeSet::new();
     for profile in profiles {
         for seed in 300..310 {
@@ -138,13 +151,41 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "0,2,4,6",
         "a probation that ended while a swap waited made turns without a pause",
     ),
+    (
+        0,
+        Profile::Reservations,
+        "1,3",
+        "",
+        "a job that named a reservation which was not there held its queue for ever",
+    ),
+    (
+        7,
+        Profile::Reservations,
+        "9,23",
+        "1001",
+        "a rerun did not start a job that fills the time before a reservation",
+    ),
+    (
+        102_396,
+        Profile::Reservations,
+        "5",
+        "1002,1008",
+        "a time that was idle and one that was left out did not count together",
+    ),
+    (
+        104_816,
+        Profile::Reservations,
+        "0",
+        "5,9,15,1001",
+        "a reservation that is to come again on a clock that was set back counted as over",
+    ),
 ];
 
 #[test]
 fn what_was_found_stays_mended() {
     let (compiled, full) = compiled();
     for (seed, profile, jobs, faults, what) in FOUND {
-        if *profile == Profile::Policies && !full {
+        if profile.has_components() && !full {
             continue;
         }
         let set = |text: &str| Some(fluxgate_formats::Idset::parse(text).unwrap().iter().collect());

@@ -113,27 +113,10 @@ impl World {
             number,
             dedicated,
             first: (start, end),
-            every: None,
-            gone_before: 0.0,
-            skips: false,
-            ended: false,
             margin: own_margin.unwrap_or(if dedicated { site } else { 0.0 }),
-            overrun: 0.0,
-            wanted: None,
-            ranks: None,
-            fixed: None,
-            users: BTreeSet::new(),
-            queues: BTreeSet::new(),
-            magnetic: false,
-            flex: false,
-            overlap: false,
-            replace: false,
-            fill: false,
-            idle: None,
-            float: None,
             running: if dedicated { "refuse" } else { "ignore" },
             after: "wait",
-            note: String::new(),
+            ..Terms::default()
         };
         if let Some(margin) = own_margin {
             payload["margin"] = margin.into();
