@@ -14,7 +14,7 @@ use super::World;
 use super::operators::What;
 use crate::agenda::{SECOND, Time, micros};
 use crate::book::units;
-use crate::calendar::{Seen, Start, Version};
+use crate::calendar::{Seen, Start, Terms, Version};
 use crate::model::OWNER;
 use crate::model::job::State;
 use crate::plan::Act;
@@ -324,33 +324,28 @@ impl World {
         }
     }
 
-    fn waits_for_ever(&self, queue: Option<&str>, named: Option<&str>, free: &dyn Fn(&str) -> bool) -> bool {
-        match (named, queue) {
-            (Some(name), _) => !free(name),
-            (None, Some(queue)) => self.calendar.names().iter().any(|name| {
-                self.calendar
-                    .versions(name)
-                    .any(|terms| terms.queues.contains(queue) && terms.after == "wait")
-            }),
-            _ => false,
-        }
-    }
-
     /// May this job be held up by a reservation? When none is there any more, only by one that it needs.
     pub(super) fn is_held_up(&self, id: u64) -> bool {
         let Some(job) = self.jobs.jobs.get(&id) else { return true };
-        let free = |name: &str| {
-            let known = self.calendar.known(name).and_then(Option::as_ref);
-            // A reservation that is over frees those whom it admitted.
-            known.is_some_and(|terms| {
-                terms.dedicated
-                    && terms.after == "free"
-                    && (terms.users.is_empty() || terms.users.contains(&job.plan.userid))
-                    && (terms.queues.is_empty()
-                        || job.plan.queue.is_some_and(|queue| terms.queues.contains(queue)))
-            })
+        let of_queue = |terms: &Terms| job.plan.queue.is_some_and(|queue| terms.queues.contains(queue));
+        let admits = |terms: &Terms| {
+            terms.dedicated
+                && (terms.users.is_empty() || terms.users.contains(&job.plan.userid))
+                && (terms.queues.is_empty() || of_queue(terms))
         };
-        self.waits_for_ever(job.plan.queue, job.plan.reservation, &free)
+        match job.plan.reservation {
+            // A reservation that is over frees those whom it admitted.
+            Some(name) => {
+                let known = self.calendar.known(name).and_then(Option::as_ref);
+                !known.is_some_and(|terms| terms.after == "free" && admits(terms))
+            }
+            None => self
+                .calendar
+                .names()
+                .iter()
+                .flat_map(|name| self.calendar.versions(name))
+                .any(|terms| of_queue(terms) && admits(terms) && !terms.magnetic && terms.after == "wait"),
+        }
     }
 }
 
