@@ -59,7 +59,7 @@ impl Pass {
             let r = r.unwrap_or_default();
             let notes = self.notes.remove(&staged.slot).unwrap_or_default();
             let summary = if core.config.annotate { r.summary() } else { String::new() };
-            let annotations = annotate::on_start(&job, (&summary, staged.how), notes, core.config.annotate);
+            let annotations = annotate::on_start(&job, (&summary, staged.how), notes, &core.config);
             let follows = job.duration.is_infinite();
             let running = Running {
                 start: self.now,
