@@ -120,8 +120,14 @@ impl Core {
 
     /// The same machine, settings and running jobs, without waiting jobs and their reservations.
     pub(crate) fn without_waiting(&self) -> Core {
-        let mut core = Core::new(self.resources.clone(), self.config.clone());
+        let mut core = self.beside_waiting();
         core.clear_reservations();
+        core
+    }
+
+    /// The same with the reservations of the waiting jobs, which are not there.
+    pub(crate) fn beside_waiting(&self) -> Core {
+        let mut core = Core::new(self.resources.clone(), self.config.clone());
         core.node_order.clone_from(&self.node_order);
         core.windows.clone_from(&self.windows);
         core.keeps_attributes = self.keeps_attributes;

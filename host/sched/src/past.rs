@@ -70,7 +70,7 @@ impl Past {
         let tables = FluxTables::default();
         let what = Question::read(method, payload, &tables)?;
         let (job, queues) = what.about();
-        let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues };
+        let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues, trials: false };
         let mut of = self.engine.questions(self.now, &about);
         let found = what.answer(&mut of, &ASKER)?;
         let times = Times { forecasts: &Forecasts::default(), annotated: false, tables: &tables };
@@ -123,7 +123,7 @@ impl Past {
         if let Some(job) = self.engine.running_jobs().find(|job| job.id == id) {
             return Ok(json!({"job": self.running(&job)}));
         }
-        let about = About { jobs_max: 0, job: Some(id), queues: &[] };
+        let about = About { job: Some(id), ..About::default() };
         let Some(row) = self.engine.questions(self.now, &about).row(id) else {
             bail!("job {id} neither waited nor ran then; whether it had ended is not in a journal");
         };

@@ -317,7 +317,8 @@ impl Service {
             let Some(engine) = &self.engine else { continue };
             let begin = self.host.elapsed();
             let (job, queues) = what.about();
-            let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues };
+            let trials = matches!(what, Question::When { .. });
+            let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues, trials };
             let mut of = engine.questions(self.host.now(), &about);
             let copied = self.host.elapsed().saturating_sub(begin);
             self.start_work(
