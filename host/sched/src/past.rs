@@ -5,6 +5,8 @@
 //!
 //! Must never know journals, and must never change anything.
 
+use std::time::Duration;
+
 use anyhow::{Result, bail};
 use fluxgate_engine::{About, Engine, FORECAST_JOBS_MAX, RunningJob};
 use fluxgate_formats::{Hostlist, JobId};
@@ -68,11 +70,14 @@ impl Past {
 
     fn question(&self, method: &str, payload: &Value) -> Result<Value> {
         let tables = FluxTables::default();
+        if !payload["policy"].is_null() {
+            bail!("policy: no other policy answers about the past");
+        }
         let what = Question::read(method, payload, &tables)?;
         let (job, queues) = what.about();
         let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues, trials: false };
         let mut of = self.engine.questions(self.now, &about);
-        let found = what.answer(&mut of, &ASKER)?;
+        let found = what.answer(&mut of, &ASKER, &|| Duration::ZERO)?;
         let times = Times { forecasts: &Forecasts::default(), annotated: false, tables: &tables };
         Ok(found.told(&of, &ASKER, times))
     }

@@ -17,6 +17,7 @@ mod kept_windows;
 mod late_windows;
 mod learning;
 pub(crate) mod metrics;
+mod other_policies;
 mod policy_requests;
 mod promotions;
 pub(crate) mod questions;
@@ -148,6 +149,8 @@ pub struct Service {
     /// A question of a guest is being answered.
     guest_is_answered: bool,
     question_budget: QuestionBudget,
+    /// Of answers under policies that do not decide.
+    other_policies_budget: QuestionBudget,
     trail: UnwrittenTrail,
     passes: Samples,
     flips: Samples,
@@ -266,6 +269,7 @@ impl Service {
             asked: Vec::new(),
             guest_is_answered: false,
             question_budget: QuestionBudget::default(),
+            other_policies_budget: QuestionBudget::default(),
             trail: UnwrittenTrail::default(),
             passes: Samples::default(),
             flips: Samples::default(),

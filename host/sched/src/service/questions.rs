@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::control::Answer;
+use super::other_policies::Other;
 use crate::answers::{self, Asker};
 use crate::forecasts::Forecasts;
 use crate::settings::FluxTables;
@@ -37,9 +38,23 @@ const VARIANTS_MAX: usize = 16;
 
 /// A question that waits for its answer.
 pub(super) struct Asked {
-    request: ControlRequest,
-    asker: Asker,
-    what: Question,
+    pub(super) request: ControlRequest,
+    pub(super) asker: Asker,
+    pub(super) what: Question,
+}
+
+impl Asked {
+    /// The same under another policy.
+    pub(super) fn under(mut self, policy: Other) -> Asked {
+        if let Question::When { other, .. } = &mut self.what {
+            *other = Some(policy);
+        }
+        self
+    }
+
+    fn is_under_other(&self) -> bool {
+        matches!(self.what, Question::When { other: Some(_), .. })
+    }
 }
 
 pub(crate) enum Question {
@@ -53,6 +68,8 @@ pub(crate) enum Question {
     When {
         jobs: Vec<Jobspec>,
         priority: Option<u32>,
+        /// Under this policy, not under the one that decides.
+        other: Option<Other>,
     },
     Gaps(GapQuestion),
     /// The jobs of a queue, or of all, in order.
@@ -127,7 +144,7 @@ impl Question {
                         Some(priority.ok_or_else(|| anyhow!("priority: expected an integer of 32 bits"))?)
                     }
                 };
-                Question::When { jobs, priority }
+                Question::When { jobs, priority, other: None }
             }
             "gaps" => {
                 let queue = queue.or_else(|| tables.default_queue.clone()).unwrap_or_default();
@@ -163,7 +180,13 @@ impl Question {
         }
     }
 
-    pub(crate) fn answer(self, of: &mut Questions, asker: &Asker) -> Result<Found> {
+    /// `spent` tells how long the answer has taken so far.
+    pub(crate) fn answer(
+        self,
+        of: &mut Questions,
+        asker: &Asker,
+        spent: &dyn Fn() -> Duration,
+    ) -> Result<Found> {
         match self {
             Question::Job { id, nodes, changes } => {
                 let unknown = || match asker.admin {
@@ -180,7 +203,10 @@ impl Question {
                 let helps = changes.into_iter().filter_map(try_out).collect();
                 Ok(Found::Job(id, Box::new(why), tests, helps))
             }
-            Question::When { jobs, priority } => {
+            Question::When { jobs, priority, other: Some(other) } => {
+                Ok(Found::Done(other.when(of, asker, (&jobs, priority), spent)?))
+            }
+            Question::When { jobs, priority, other: None } => {
                 let mut rows = Vec::new();
                 for job in jobs {
                     rows.push(match of.when(&job, asker.userid, priority) {
@@ -296,6 +322,9 @@ impl Service {
                 wait.as_secs() + 1
             );
         }
+        if matches!(what, Question::When { .. }) && !request.payload["policy"].is_null() {
+            return self.ask_other(request, asker, what);
+        }
         self.asked.push(Asked { request: request.clone(), asker, what });
         Ok(Answer::Later)
     }
@@ -313,6 +342,7 @@ impl Service {
                 }
                 self.guest_is_answered = true;
             }
+            let under_other = asked.is_under_other();
             let Asked { request, asker, what } = asked;
             let Some(engine) = &self.engine else { continue };
             let begin = self.host.elapsed();
@@ -325,13 +355,19 @@ impl Service {
                 "question",
                 move |host| {
                     let begin = host.elapsed();
-                    let found = what.answer(&mut of, &asker);
+                    let spent = || host.elapsed().saturating_sub(begin);
+                    let found = what.answer(&mut of, &asker, &spent);
                     if matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
                         of.expected();
                     }
                     (of, found, host.elapsed().saturating_sub(begin).saturating_add(copied))
                 },
-                move |service, (of, found, took)| service.answered(&request, &asker, of, found, took),
+                move |service, (of, found, took)| {
+                    if under_other {
+                        service.other_policies_budget.spend(asker.userid, service.host.elapsed(), took);
+                    }
+                    service.answered(&request, &asker, of, found, took);
+                },
             );
         }
     }
