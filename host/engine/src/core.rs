@@ -7,6 +7,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod class;
 pub(crate) mod groups;
 pub(crate) mod job;
+pub(crate) mod priorities;
 pub(crate) mod queue;
 pub(crate) mod scope;
 mod scopes;
@@ -33,6 +34,7 @@ use crate::stats::Stats;
 use crate::trace::Tracing;
 use crate::windows::Windows;
 use job::{Job, NewJob, Place, Running};
+use priorities::Priorities;
 use queue::Queue;
 use scope::{QueueId, Role, Side};
 
@@ -51,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) running: BTreeMap<JobId, Running>,
     /// The share of their limits that jobs use; only forecasts read it.
     pub(crate) habits: Habits,
+    /// The priority of the last job of each user; only questions read it.
+    pub(crate) priorities: Priorities,
     /// Who may use the windows of the ledger.
     pub(crate) windows: Windows,
     /// End of the instance, infinite without limit.
@@ -97,6 +101,7 @@ impl Core {
             queues: Vec::new(),
             running: BTreeMap::new(),
             habits: Habits::default(),
+            priorities: Priorities::default(),
             windows: Windows::default(),
             instance_end: f64::INFINITY,
             suspended_by: None,

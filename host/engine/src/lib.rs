@@ -75,7 +75,7 @@ pub use policy_error::PolicyError;
 pub use policy_state::SavedState;
 pub use questions::{
     About, Expected, GAPS_MAX, Gap, GapQuestion, Gaps, Impossible, JobRow, Limit, NamedWindow, NodeJob,
-    NodeState, Obstacle, PROBES_MAX, PROMISES_MAX, Questions, Source, TrialError, WhenAnswer,
+    NodeState, Obstacle, PROBES_MAX, PROMISES_MAX, PrioritySource, Questions, Source, TrialError, WhenAnswer,
 };
 pub use ranking::order_by_scores;
 pub use reason::{InTheWay, KeptCores, Reason};

@@ -31,6 +31,7 @@ use fluxgate_graph::{Access, Placement, Request, Resources};
 use crate::amounts::{QueueBounds, never_within};
 use crate::core::Core;
 use crate::core::job::Running;
+use crate::core::priorities::Priorities;
 use crate::core::queue::Queue;
 use crate::core::scope::{PolicyScope, QueueId};
 use crate::engine::Engine;
@@ -46,7 +47,7 @@ pub use gaps::{GAPS_MAX, Gap, GapQuestion, Gaps, Limit, PROBES_MAX};
 pub use listing::{JobRow, NodeJob, NodeState};
 pub use obstacles::{NamedWindow, Obstacle, PROMISES_MAX};
 pub use outlook::{Expected, Source};
-pub use when::{TrialError, WhenAnswer};
+pub use when::{PrioritySource, TrialError, WhenAnswer};
 
 /// A waiting job, or one that is only asked about.
 #[derive(Debug, Clone)]
@@ -131,6 +132,8 @@ pub struct Questions {
     /// The same by the rule of forecasts alone.
     forecast: Option<outlook::Outlook>,
     trials: Option<trial::Trials>,
+    /// For questions about jobs that are not submitted.
+    priorities: Priorities,
 }
 
 /// What questions are about.
@@ -256,6 +259,7 @@ impl Engine {
             outlook: None,
             forecast: None,
             trials,
+            priorities: if about.trials { core.priorities.clone() } else { Priorities::default() },
         }
     }
 }

@@ -34,7 +34,9 @@ pub(crate) struct When {
     /// Also ask with other values of a flag: -t, -N, -n, -c, -g or -q, and values with commas between them.
     #[arg(long, num_args = 2, value_names = ["FLAG", "VALUES"], allow_hyphen_values = true)]
     pub(crate) vary: Vec<String>,
-    /// Stand behind those who have at least this priority, not behind everybody.
+    /// With this priority, and not that of your last job.
+    ///
+    /// Without either, the job stands behind all that wait.
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u32>,
     /// Have another policy answer, on a copy of queue and machine: the name of a policy, or a component file. For the owner.
@@ -166,7 +168,18 @@ pub(crate) fn when(args: &When) -> Result<()> {
     if let Some(policy) = answer["policy"].as_str() {
         render::line(format!("if {policy} decided:"))?;
     }
-    render::show(&when_table(&answer))
+    render::show(&when_table(&answer))?;
+    match with_priority(&answer) {
+        Some(said) => render::line(said),
+        None => Ok(()),
+    }
+}
+
+/// The priority that was not given, in words.
+fn with_priority(answer: &Value) -> Option<String> {
+    let priority = answer["priority"].as_u64()?;
+    (answer["priority_from"] == "last-job")
+        .then(|| format!("with priority {priority}, that of your last job"))
 }
 
 /// A policy as the scheduler finds it: a name, or a file by its absolute path.

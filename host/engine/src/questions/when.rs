@@ -2,7 +2,7 @@
 //!
 //! The policy decides on a copy where the job stands in its queue and whether it starts at once (`trial.rs`). A job that does
 //! not is expected by the rule of forecasts, after those that stand before it. Where the policy cannot be run on the copy, the job
-//! stands behind all that wait, or behind those of at least its priority, and starts at once if the gate and the behaviour
+//! stands behind all that wait, or where those wait by priority behind those of at least its own, and starts at once if the gate and the behaviour
 //! of the policy so far let it (`gaps.rs`).
 //!
 //! Must never know the purpose of a question.
@@ -36,6 +36,28 @@ pub struct WhenAnswer {
     pub duration: f64,
 }
 
+/// Where the priority of a job comes from that is only asked about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PrioritySource {
+    /// It was given.
+    Given,
+    /// The last job of the user has it.
+    LastJob,
+    /// No job of the user is known: the job stands behind all that wait, unless the policy puts it before some.
+    Unknown,
+}
+
+impl PrioritySource {
+    /// Its name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            PrioritySource::Given => "given",
+            PrioritySource::LastJob => "last-job",
+            PrioritySource::Unknown => "unknown",
+        }
+    }
+}
+
 /// Why there is no answer under another policy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TrialError {
@@ -51,6 +73,17 @@ pub enum TrialError {
 }
 
 impl Questions {
+    /// The priority of a job of this user: the one that is given, or that of the last job. For a copy with
+    /// [`About::trials`].
+    pub fn priority(&self, userid: u32, given: Option<u32>) -> (Option<u32>, PrioritySource) {
+        let last = || self.priorities.of(userid);
+        match (given, given.or_else(last)) {
+            (Some(given), _) => (Some(given), PrioritySource::Given),
+            (None, Some(last)) => (Some(last), PrioritySource::LastJob),
+            (None, None) => (None, PrioritySource::Unknown),
+        }
+    }
+
     /// When a job would start that is submitted now, by this user, with this priority. Without one it stands behind all waiting
     /// jobs of its queue, unless the policy of the queue puts it before some of them.
     ///
@@ -71,7 +104,7 @@ impl Questions {
             if tried.is_passed {
                 instead = Instead::Behind(job.queue, tried.ahead);
             }
-        } else if let Some(priority) = priority {
+        } else if let Some(priority) = priority.filter(|_| self.is_by_priority(&job)) {
             let before = |other: &&Waiting| other.queue == job.queue && other.priority < priority;
             let later = self.jobs[..self.first].iter().filter(before).count() as u64;
             job.ahead = job.ahead.saturating_sub(later);
@@ -182,6 +215,12 @@ impl Questions {
         let tried = trials.submit(&of, None).ok()??;
         // Behind the last job of the copy there may be others before it.
         (self.is_complete() || tried.is_passed).then_some(tried)
+    }
+
+    /// Do jobs wait in this queue in the order of their priorities? A policy that gives no keys has 0 for all.
+    fn is_by_priority(&self, job: &Waiting) -> bool {
+        let mut others = self.jobs[..self.first].iter().filter(|other| other.queue == job.queue);
+        others.all(|other| other.key.is_none_or(|key| key == 0.0))
     }
 
     /// A job as it would be submitted now. Without a priority it has the lowest of those that wait in its queue.

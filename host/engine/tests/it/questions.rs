@@ -499,3 +499,23 @@ fn feat_72_a_policy_that_fails_on_the_copy_says_nothing() {
     let answer = engine.questions(0.0, &ALL).when(&cores(1, 10.0), 1, None).unwrap();
     assert_eq!((answer.expected.source, answer.expected.start), (Source::Forecast, Some(150.0)));
 }
+
+/// FEAT-72: where keys order the queue that no new instance can give, no priority puts a job before others.
+#[test]
+fn feat_72_a_priority_counts_where_jobs_wait_by_priority() {
+    let ahead = |script: Script| {
+        let mut engine = engine(1, 4);
+        install(&mut engine, script, 0.0);
+        submit(&mut engine, 0.0, vec![(1, cores(4, 100.0)), (2, cores(4, 50.0))]);
+        engine.pass(0.0);
+        let answer = engine.questions(0.0, &ALL).when(&cores(4, 10.0), 1, Some(17)).unwrap();
+        let ahead = answer.obstacles.iter().find_map(|obstacle| match obstacle {
+            Obstacle::Ahead(jobs) => Some(*jobs),
+            _ => None,
+        });
+        ahead.unwrap_or(0)
+    };
+    assert_eq!(ahead(Script::named("conservative").run(conservative)), 0);
+    assert_eq!(ahead(Script::named("learned").keys(|jobs| Ok(jobs.duration.clone()))), 1);
+    assert_eq!(ahead(shortest()), 0, "it is the shortest");
+}

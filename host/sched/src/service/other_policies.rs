@@ -46,6 +46,7 @@ impl Other {
         (jobs, priority): (&[Jobspec], Option<u32>),
         spent: &dyn Fn() -> Duration,
     ) -> Result<Value> {
+        let (priority, source) = of.priority(asker.userid, priority);
         let mut rows = Vec::new();
         for job in jobs {
             if spent() >= TIME_MAX {
@@ -58,7 +59,10 @@ impl Other {
                 Err(error) => return Err(error).context(self.name.clone()),
             });
         }
-        Ok(json!({"as_of": of.now(), "policy": self.name, "jobs": rows}))
+        Ok(json!({
+            "as_of": of.now(), "policy": self.name, "priority": priority, "priority_from": source.name(),
+            "jobs": rows,
+        }))
     }
 }
 

@@ -207,6 +207,7 @@ impl Question {
                 Ok(Found::Done(other.when(of, asker, (&jobs, priority), spent)?))
             }
             Question::When { jobs, priority, other: None } => {
+                let (priority, source) = of.priority(asker.userid, priority);
                 let mut rows = Vec::new();
                 for job in jobs {
                     rows.push(match of.when(&job, asker.userid, priority) {
@@ -214,7 +215,9 @@ impl Question {
                         Err(never) => json!({"never": never.to_string()}),
                     });
                 }
-                Ok(Found::Done(json!({"as_of": of.now(), "jobs": rows})))
+                Ok(Found::Done(json!({
+                    "as_of": of.now(), "priority": priority, "priority_from": source.name(), "jobs": rows,
+                })))
             }
             Question::Gaps(question) => {
                 let gaps = of.gaps(&question)?;

@@ -118,6 +118,37 @@ fn feat_76_questions_are_answered_beside_the_schedule_and_in_bounds() {
     assert!(why.contains("more than 64 questions wait"), "{why}");
 }
 
+/// FEAT-72: at the priority that is given, or that of the user's last job; the answer says which.
+#[test]
+fn feat_72_without_a_priority_it_is_that_of_the_users_last_job() {
+    let mut world = busy(&json!({"policy": "builtin-fcfs"}));
+    world.prioritize(3, 500);
+    world.settle();
+    let told = |world: &mut World, who, priority: Value| {
+        let answer =
+            ask(world, who, "when", &json!({"jobs": [spec(4, 60.0)], "priority": priority})).unwrap();
+        let obstacles = answer["jobs"][0]["obstacles"].as_array().unwrap();
+        let ahead = obstacles
+            .iter()
+            .find(|one| one["kind"] == "ahead")
+            .map_or(0, |one| one["jobs"].as_u64().unwrap());
+        (answer["priority"].clone(), answer["priority_from"].clone(), ahead)
+    };
+    // Job 3 of Bob has 500, job 2 of Alice 16.
+    assert_eq!(told(&mut world, BOB, Value::Null), (json!(500), json!("last-job"), 1));
+    assert_eq!(told(&mut world, ALICE, Value::Null), (json!(16), json!("last-job"), 2));
+    assert_eq!(told(&mut world, BOB, json!(7)), (json!(7), json!("given"), 2));
+    assert_eq!(
+        told(&mut world, ADMIN, Value::Null),
+        (Value::Null, json!("unknown"), 2),
+        "nobody knows a job"
+    );
+    // A new job is the last one from now on.
+    world.submit_as(BOB.0, 4, 4, 60.0);
+    world.settle();
+    assert_eq!(told(&mut world, BOB, Value::Null), (json!(16), json!("last-job"), 3));
+}
+
 /// FEAT-81: `when` under a policy that does not decide; compiled for the question, and known to nobody afterwards.
 #[test]
 fn feat_81_when_is_answered_under_another_policy_on_a_copy() {
