@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    About, Engine, Event, GapQuestion, Obstacle, Pass, PolicyError, Questions, Reason, Refusal, Source,
+    About, Engine, Event, GapQuestion, Obstacle, Pass, Policy, PolicyError, Questions, Reason, Refusal,
+    Source,
 };
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
@@ -307,6 +308,13 @@ proptest! {
             prop_assert!(starts, "{when:?}");
         } else if by >= 3 {
             prop_assert!(!starts, "{when:?}");
+        }
+        // FEAT-81: under the policy that decides, as if it were another one.
+        if let Some(anew) = policy(POLICIES[by]).anew() {
+            let under = first.questions().when_under(&spec, 1, None, &anew).unwrap();
+            prop_assert_eq!(under.expected.source == Source::Free, starts, "{:?}", under);
+            prop_assert_eq!(under.obstacles.is_empty(), starts);
+            prop_assert!(starts || under.expected.start.is_none_or(|start| start >= first.now), "{under:?}");
         }
     }
 
