@@ -19,12 +19,9 @@ use serde_json::{Value, json};
 use super::Service;
 use super::control::Answer;
 use super::policy_requests::{LOADS_MAX, config};
-use super::questions::{Asked, Question};
+use super::questions::{Asked, Question, in_time};
 use crate::answers::{self, Asker};
 use crate::policy_choice::PolicyChoice;
-
-/// Most time that the answers to one question take; the rest is refused.
-const TIME_MAX: Duration = Duration::from_secs(1);
 
 /// A guest, or an administrator who is not the owner, wants a policy to run.
 #[derive(Debug, thiserror::Error)]
@@ -49,10 +46,7 @@ impl Other {
         let (priority, source) = of.priority(asker.userid, priority);
         let mut rows = Vec::new();
         for job in jobs {
-            if spent() >= TIME_MAX {
-                let done = rows.len();
-                bail!("{}: {done} of {} answers took a second; ask about fewer jobs", self.name, jobs.len());
-            }
+            in_time(rows.len(), jobs.len(), spent()).with_context(|| self.name.clone())?;
             rows.push(match of.when_under(job, asker.userid, priority, &self.anew) {
                 Ok(when) => answers::when(of, asker, &when),
                 Err(TrialError::Never(never)) => json!({"never": never.to_string()}),

@@ -36,6 +36,9 @@ const GUEST_WAITING_MAX: usize = 8;
 /// Most jobs that one question thinks of.
 const VARIANTS_MAX: usize = 16;
 
+/// Most time that the answers about the jobs of one question take; then it ends with an error.
+const TIME_MAX: Duration = Duration::from_secs(1);
+
 /// A question that waits for its answer.
 pub(super) struct Asked {
     pub(super) request: ControlRequest,
@@ -87,6 +90,17 @@ pub(crate) enum Found {
 
 fn jobspec(value: &Value) -> Result<Jobspec> {
     Ok(Jobspec::from_value(value)?)
+}
+
+/// The answers about some jobs, of which there are so many, have taken this long.
+///
+/// # Errors
+/// It is too long.
+pub(super) fn in_time(done: usize, of: usize, spent: Duration) -> Result<()> {
+    if spent >= TIME_MAX {
+        bail!("{done} of {of} answers took a second; ask about fewer jobs");
+    }
+    Ok(())
 }
 
 impl Question {
@@ -208,8 +222,9 @@ impl Question {
             }
             Question::When { jobs, priority, other: None } => {
                 let (priority, source) = of.priority(asker.userid, priority);
-                let mut rows = Vec::new();
+                let (mut rows, most) = (Vec::new(), jobs.len());
                 for job in jobs {
+                    in_time(rows.len(), most, spent())?;
                     rows.push(match of.when(&job, asker.userid, priority) {
                         Ok(when) => answers::when(of, asker, &when),
                         Err(never) => json!({"never": never.to_string()}),
@@ -417,5 +432,40 @@ impl Service {
             Ok(answer) => self.send(request.ok(&answer)),
             Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use fluxgate_engine::{Config, Engine};
+    use fluxgate_formats::R;
+    use fluxgate_formats::jobspec::Simple;
+    use fluxgate_graph::Resources;
+
+    use super::*;
+
+    #[test]
+    fn feat_76_answers_about_many_jobs_end_after_a_second() {
+        let r = json!({"version": 1, "execution": {
+            "R_lite": [{"rank": "0", "children": {"core": "0-3"}}], "nodelist": ["n0"], "starttime": 0, "expiration": 0,
+        }});
+        let resources = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+        let engine = Engine::new(resources, Config::default());
+        let about = About { trials: true, queues: &[""], ..About::default() };
+        let asker = Asker { userid: 1, admin: false, private: false };
+        let job =
+            Simple { slots: 1, command: vec!["app".to_owned()], ..Simple::default() }.build().to_value();
+        let payload = json!({"jobs": [job, job, job]});
+        let ask = |each: u64| {
+            let question = Question::read("when", &payload, &FluxTables::default()).unwrap();
+            let asked = Cell::new(0);
+            let spent = || Duration::from_millis(each * asked.replace(asked.get() + 1));
+            question.answer(&mut engine.questions(0.0, &about), &asker, &spent).map(drop)
+        };
+        assert!(ask(499).is_ok());
+        let why = ask(500).unwrap_err().to_string();
+        assert_eq!(why, "2 of 3 answers took a second; ask about fewer jobs");
     }
 }
