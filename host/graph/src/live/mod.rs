@@ -27,6 +27,7 @@ pub(crate) mod node_rows;
 pub(crate) mod node_tests;
 pub(crate) mod paths;
 pub(crate) mod placement;
+pub(crate) mod places;
 pub(crate) mod plan;
 pub(crate) mod planning;
 pub(crate) mod pool;
