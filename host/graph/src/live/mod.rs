@@ -48,4 +48,5 @@ pub(crate) mod timeline;
 pub(crate) mod view;
 pub(crate) mod why;
 pub(crate) mod window_pools;
+pub(crate) mod window_walk;
 pub(crate) mod windows;

@@ -240,12 +240,22 @@ impl Places {
         let mut sweep = Sweep::new(machine, now, &self.steps, request, &base);
         while let Some(at) = sweep.next() {
             let at = at.max(from);
-            if sweep.until() <= at || !sweep.enough() {
+            if sweep.until() <= at {
+                continue;
+            }
+            sweep.leave(at, at + limit);
+            if !sweep.enough() {
                 continue;
             }
             let end = at + duration;
-            let between = machine.eligible_between(request, at, at + limit);
-            let eligible = &*between;
+            let between;
+            let eligible = match sweep.left() {
+                Some(left) => left,
+                None => {
+                    between = machine.eligible_between(request, at, at + limit);
+                    &*between
+                }
+            };
             let future = Future { now, then: Some(&sweep.overlay), steps: &self.steps };
             let less = machine.less(Some(&sweep.overlay), request, &future, (at, at + limit));
             let seen = less.as_ref().unwrap_or(&sweep.overlay);

@@ -156,7 +156,7 @@ impl Machine {
         self.calendar.windows.get(&request.access()?.window())
     }
 
-    fn node_set(&self, eligible: &Eligible) -> FixedBitSet {
+    pub(crate) fn node_set(&self, eligible: &Eligible) -> FixedBitSet {
         let nodes = self.graph.nodes.len();
         let mut set = FixedBitSet::with_capacity(nodes);
         match eligible {
