@@ -183,6 +183,8 @@ pub(crate) struct Calendar {
     pub(crate) windows: BTreeMap<WindowId, Window>,
     /// By the time from which they keep their nodes, then by window and place in it.
     occurrences: Vec<Occurrence>,
+    /// All starts and ends, in order.
+    turns: Vec<f64>,
 }
 
 /// What windows leave a request of a span.
@@ -223,6 +225,10 @@ impl Calendar {
     }
 
     fn measure(&mut self) {
+        let spans = self.occurrences.iter().map(|occurrence| occurrence.span);
+        self.turns = spans.flat_map(|span| [span.start, span.end]).collect();
+        self.turns.sort_by(f64::total_cmp);
+        self.turns.dedup();
         let mut last_end = f64::NEG_INFINITY;
         for occurrence in &mut self.occurrences {
             last_end = last_end.max(occurrence.span.end);
@@ -247,16 +253,8 @@ impl Calendar {
 
     /// The first time after `now` at which a request may start that might not before; infinite if there is none.
     pub(crate) fn next_turn(&self, now: f64) -> f64 {
-        // All before the first of these have ended.
-        let first = self.occurrences.partition_point(|occurrence| occurrence.last_end <= now);
-        let mut next = f64::INFINITY;
-        for span in self.occurrences[first..].iter().map(|occurrence| &occurrence.span) {
-            if span.from >= next {
-                break;
-            }
-            next = [span.start, span.end].into_iter().filter(|time| *time > now).fold(next, f64::min);
-        }
-        next
+        let next = self.turns.partition_point(|turn| *turn <= now);
+        self.turns.get(next).copied().unwrap_or(f64::INFINITY)
     }
 
     /// The last window among some that a span meets, with the latest end of a span that does not meet it, and the time until which
