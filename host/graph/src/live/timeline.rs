@@ -161,9 +161,12 @@ pub(crate) fn simulate(
                         spare,
                         after: Overlay::default(),
                     });
-                    let index = steps.len() - 1;
-                    let after = states_reserved(&machine.graph, &steps, &over, &overlay);
-                    steps[index].after = after;
+                    // Of a simulation with an extra start only the places are used.
+                    if extra.is_none() {
+                        let after = states_reserved(&machine.graph, &steps, &over, &overlay);
+                        let index = steps.len() - 1;
+                        steps[index].after = after;
+                    }
                 }
                 None => match &extra {
                     // Also if it starts after the end of the extra start: an earlier reservation may have moved to
@@ -240,17 +243,24 @@ fn place(
     (at, r): (f64, &Reservation),
     hints: &Hints,
 ) -> Option<Match> {
-    let eligible = machine.eligible_between(&r.request, at, at + r.limit);
-    let less = machine.less(Some(overlay), &r.request, future, (at, at + r.limit));
+    let span = (at, at + r.limit);
+    let less = machine.less(Some(overlay), &r.request, future, span);
     let overlay = less.as_ref().unwrap_or(overlay);
+    let between = || machine.eligible_between(&r.request, span.0, span.1);
     // The former place is best: then no other reservation moves.
     if let Some((shape, found)) = hints.get(&r.id)
         && *shape == r.request.shape
-        && still(machine, overlay, &eligible, found)
     {
-        return Some(found.clone());
+        let nodes = found.nodes.iter().map(|(node, _)| *node);
+        let there = match machine.leaves(&r.request, nodes, span) {
+            Some(left) => left && still(machine, overlay, &machine.eligible(&r.request), found),
+            None => still(machine, overlay, &between(), found),
+        };
+        if there {
+            return Some(found.clone());
+        }
     }
-    matcher::find_in(machine.view(Some(overlay)), &r.request, &eligible, Order::Late)
+    matcher::find_in(machine.view(Some(overlay)), &r.request, &between(), Order::Late)
 }
 
 /// True if a former match is still possible in an overlay.
