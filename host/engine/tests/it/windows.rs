@@ -357,7 +357,7 @@ fn feat_10_nodes_are_chosen_and_replaced_until_the_start() {
     let mut engine = engine(4, 1);
     submit(&mut engine, 0.0, vec![(1, nodes(1, 500.0, "", None))]);
     let mut wanted = window("dat", (100.0, 200.0), Idset::new());
-    wanted.wanted = Some(Wanted { nodes: 2, constraint: Constraint::All });
+    wanted.wanted = Some(Wanted { nodes: 2, cores: 0, constraint: Constraint::All });
     put(&mut engine, dedicated(wanted, &[7], &[], false), 0.0);
     let chosen = |engine: &Engine| engine.window("dat").map(|w| (w.ranks.to_string(), w.degraded)).unwrap();
     assert_eq!(chosen(&engine), ("1-2".to_owned(), false), "rank 0 is expected to be in use");
@@ -371,7 +371,7 @@ fn feat_10_nodes_are_chosen_and_replaced_until_the_start() {
     engine.step(Event::Down(ranks("2")), 101.0);
     engine.step(Event::Up(ranks("3")), 101.0);
     assert_eq!(chosen(&engine), ("1-2".to_owned(), false), "not after its start");
-    let many = Wanted { nodes: 4, constraint: Constraint::All };
+    let many = Wanted { nodes: 4, cores: 0, constraint: Constraint::All };
     let many = Window {
         wanted: Some(many),
         ..dedicated(window("b", (300.0, 400.0), Idset::new()), &[7], &[], false)

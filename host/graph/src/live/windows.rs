@@ -274,6 +274,14 @@ impl Resources {
         nodes.into_iter().flatten().map(|node| self.machine.graph.nodes[node].rank).collect()
     }
 
+    /// The cores of each rank.
+    pub fn cores_by_rank(&self) -> BTreeMap<u32, u64> {
+        let graph = &self.machine.graph;
+        let cores =
+            |node: &crate::layout::graph::Node| (node.rank, graph.templates[node.template.0 as usize].cores);
+        graph.nodes.iter().map(cores).collect()
+    }
+
     /// The ranks, removed ones left out, that meet a constraint (RFC 31).
     pub fn ranks_meeting(&self, constraint: &Constraint) -> Idset {
         let nodes = 0..self.machine.graph.nodes.len() as u32;
