@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluxgate_engine::{
-    Abilities, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
+    Abilities, Anew, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
 };
 use fluxgate_graph::NodeRow;
 use fluxgate_policy::{Limits, Meter, Snapshot, WasmPolicy};
@@ -111,6 +111,10 @@ impl Policy for Recorder {
 
     fn reads_attributes(&self) -> bool {
         lock(&self.policy).reads_attributes()
+    }
+
+    fn anew(&self) -> Option<Anew> {
+        lock(&self.policy).anew()
     }
 
     fn machine(&mut self, machine: Machine) {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use crate::config::Config;
 use crate::core::Core;
 use crate::core::job::Job;
 use crate::event::Action;
@@ -36,8 +37,9 @@ pub(crate) fn send_reason(core: &mut Core, slot: Slot, out: &mut Vec<Action>) {
     if !core.config.annotate {
         return;
     }
+    let fields = core.config.annotate_reason;
     let Some(job) = core.job_mut(slot) else { return };
-    let news = job.annotations.set_state((job.reason.clone(), job.t_estimate()));
+    let news = job.annotations.set_state((job.reason.clone(), job.t_estimate()), fields);
     if !news.is_empty() {
         out.push(Action::Annotate { id: job.id, annotations: nest(news) });
     }
@@ -49,12 +51,13 @@ pub(crate) fn on_start(
     job: &Job,
     (summary, how): (&str, &str),
     mut own: BTreeMap<String, Value>,
-    annotate: bool,
+    config: &Config,
 ) -> Value {
-    if !annotate {
+    if !config.annotate {
         return nest(own);
     }
-    for key in ["sched.reason_pending", "sched.t_estimate"] {
+    let of_programs = config.annotate_reason.then_some("sched.reason");
+    for key in ["sched.reason_pending", "sched.t_estimate"].into_iter().chain(of_programs) {
         if job.annotations.has(key) {
             own.entry(key.to_owned()).or_insert(Value::Null);
         }

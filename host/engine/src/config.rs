@@ -58,6 +58,9 @@ pub struct Config {
     pub record_format: RecordFormat,
     /// Annotate jobs with the reason why they wait and the time when they may start. Off in a replay.
     pub annotate: bool,
+    /// Annotate jobs with the reason in a form for programs too (`sched.reason`). Default off.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub annotate_reason: bool,
     /// Write the R of a job that starts. Without it [`Action::Start`](crate::Action::Start) has an empty R, for a
     /// driver that commits nothing (a replay for metrics alone). The ledger has the allocation in both cases.
     pub write_r: bool,
@@ -83,6 +86,7 @@ impl Default for Config {
             queue_bounds: BTreeMap::new(),
             record_format: RecordFormat::default(),
             annotate: true,
+            annotate_reason: false,
             write_r: true,
         }
     }

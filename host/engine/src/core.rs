@@ -7,6 +7,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod class;
 pub(crate) mod groups;
 pub(crate) mod job;
+pub(crate) mod priorities;
 pub(crate) mod queue;
 pub(crate) mod scope;
 mod scopes;
@@ -34,6 +35,7 @@ use crate::stats::Stats;
 use crate::trace::Tracing;
 use crate::windows::Windows;
 use job::{Job, NewJob, Place, Running};
+use priorities::Priorities;
 use queue::Queue;
 use scope::{QueueId, Role, Side};
 
@@ -52,6 +54,8 @@ pub(crate) struct Core {
     pub(crate) running: BTreeMap<JobId, Running>,
     /// The share of their limits that jobs use; only forecasts read it.
     pub(crate) habits: Habits,
+    /// The priority of the last job of each user; only questions read it.
+    pub(crate) priorities: Priorities,
     /// Who may use the windows of the ledger.
     pub(crate) windows: Windows,
     /// End of the instance, infinite without limit.
@@ -98,6 +102,7 @@ impl Core {
             queues: Vec::new(),
             running: BTreeMap::new(),
             habits: Habits::default(),
+            priorities: Priorities::default(),
             windows: Windows::default(),
             instance_end: f64::INFINITY,
             suspended_by: None,
@@ -121,8 +126,14 @@ impl Core {
 
     /// The same machine, settings and running jobs, without waiting jobs and their reservations.
     pub(crate) fn without_waiting(&self) -> Core {
-        let mut core = Core::new(self.resources.clone(), self.config.clone());
+        let mut core = self.beside_waiting();
         core.clear_reservations();
+        core
+    }
+
+    /// The same with the reservations of the waiting jobs, which are not there.
+    pub(crate) fn beside_waiting(&self) -> Core {
+        let mut core = Core::new(self.resources.clone(), self.config.clone());
         core.node_order.clone_from(&self.node_order);
         core.windows.clone_from(&self.windows);
         core.keeps_attributes = self.keeps_attributes;

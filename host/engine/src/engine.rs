@@ -178,9 +178,12 @@ impl Engine {
         let mut out = Vec::new();
         self.core.stats.events += 1;
         match event {
-            Event::Hello { id, r, free, queue, userid, .. } => {
+            Event::Hello { id, r, free, queue, userid, priority, t_submit } => {
                 let queue = queue.and_then(|queue| self.core.queue_id(&queue));
                 let user = Some(userid).filter(|user| *user != u32::MAX);
+                if let Some(user) = user {
+                    self.core.priorities.note(user, (id, t_submit), priority);
+                }
                 self.hello(id, (&r, &free), (queue, user), now, &mut out);
             }
             Event::Alloc { id, priority, userid, t_submit, jobspec } => {

@@ -71,12 +71,12 @@ pub use pass::{JobView, Pass, Refusal};
 pub use policies::Retired;
 pub use policies::swap::SwapError;
 pub use policies::warm_up::SwapState;
-pub use policy::{Abilities, CallCost, Policy, PolicyCost};
+pub use policy::{Abilities, Anew, CallCost, Policy, PolicyCost};
 pub use policy_error::PolicyError;
 pub use policy_state::SavedState;
 pub use questions::{
     About, Expected, GAPS_MAX, Gap, GapQuestion, Gaps, Impossible, JobRow, Limit, NamedWindow, NodeJob,
-    NodeState, Obstacle, PROBES_MAX, PROMISES_MAX, Questions, Source, WhenAnswer,
+    NodeState, Obstacle, PROBES_MAX, PROMISES_MAX, PrioritySource, Questions, Source, TrialError, WhenAnswer,
 };
 pub use ranking::order_by_scores;
 pub use reason::{InTheWay, KeptCores, Reason};

@@ -6,6 +6,8 @@
 //!
 //! This module must never know how a policy is executed.
 
+use std::sync::Arc;
+
 use fluxgate_graph::NodeRow;
 
 use crate::columns::{JobColumns, JobEvent, Machine};
@@ -53,6 +55,9 @@ pub struct CallCost {
     /// Nanoseconds of wall-clock time. Never an input of a decision.
     pub nanos: u64,
 }
+
+/// Makes an instance of a policy as it is at its beginning, with the same settings.
+pub type Anew = Arc<dyn Fn() -> Result<Box<dyn Policy>, PolicyError> + Send + Sync>;
 
 /// A scheduling policy, however it is executed.
 ///
@@ -113,6 +118,11 @@ pub trait Policy: Send {
     /// [`Abilities::state`].
     fn restore(&mut self, _state: &SavedState) -> Result<(), PolicyError> {
         Err(PolicyError::Refused { during: "state.restore", message: "no state".to_owned() })
+    }
+
+    /// How another instance is made, for questions that run it on a copy. `None`: such questions do without.
+    fn anew(&self) -> Option<Anew> {
+        None
     }
 
     /// Cost so far.

@@ -7,7 +7,9 @@
 //! told.
 //!
 //! - `obstacles.rs`: the reason for which a job waits, and all that would have to be taken away for it to start.
-//! - `outlook.rs`: the expected start of each waiting job, and of a job that is not submitted.
+//! - `outlook.rs`: the expected start of each waiting job.
+//! - `when.rs`: when a job would start that is not submitted.
+//! - `trial.rs`: what a policy does with such a job, on a copy.
 //! - `gaps.rs`: the shapes of jobs that would start at once.
 //! - `listing.rs`: the order of a queue, and what a node is doing.
 //!
@@ -17,6 +19,8 @@ mod gaps;
 mod listing;
 mod obstacles;
 mod outlook;
+mod trial;
+mod when;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,6 +31,7 @@ use fluxgate_graph::{Access, Placement, Request, Resources};
 use crate::amounts::{QueueBounds, never_within};
 use crate::core::Core;
 use crate::core::job::Running;
+use crate::core::priorities::Priorities;
 use crate::core::queue::Queue;
 use crate::core::scope::{PolicyScope, QueueId};
 use crate::engine::Engine;
@@ -41,7 +46,8 @@ use crate::windows::{NOWHERE, Windows};
 pub use gaps::{GAPS_MAX, Gap, GapQuestion, Gaps, Limit, PROBES_MAX};
 pub use listing::{JobRow, NodeJob, NodeState};
 pub use obstacles::{NamedWindow, Obstacle, PROMISES_MAX};
-pub use outlook::{Expected, Source, WhenAnswer};
+pub use outlook::{Expected, Source};
+pub use when::{PrioritySource, TrialError, WhenAnswer};
 
 /// A waiting job, or one that is only asked about.
 #[derive(Debug, Clone)]
@@ -123,6 +129,11 @@ pub struct Questions {
     bounds: BTreeMap<String, QueueBounds>,
     habits: Habits,
     outlook: Option<outlook::Outlook>,
+    /// The same by the rule of forecasts alone.
+    forecast: Option<outlook::Outlook>,
+    trials: Option<trial::Trials>,
+    /// For questions about jobs that are not submitted.
+    priorities: Priorities,
 }
 
 /// What questions are about.
@@ -134,6 +145,8 @@ pub struct About<'a> {
     pub job: Option<JobId>,
     /// Queues, also such in which no job was seen yet; the empty name is the anonymous one.
     pub queues: &'a [&'a str],
+    /// Jobs that are not submitted: policies are run on the copy.
+    pub trials: bool,
 }
 
 /// Why a job that is only asked about would be refused, or cannot be described: in words.
@@ -179,7 +192,9 @@ impl Engine {
         let core = &*self.core;
         let mut ahead = vec![0u64; core.queues.len()];
         let mut jobs: Vec<Waiting> = Vec::new();
-        for slot in first_in_order(core, about.jobs_max.min(FORECAST_JOBS_MAX)) {
+        let slots = first_in_order(core, about.jobs_max.min(FORECAST_JOBS_MAX));
+        let trials = about.trials.then(|| self.trials(&slots)).flatten();
+        for slot in slots {
             let Some(queue) = core.job(slot).map(|job| job.queue as usize) else { continue };
             jobs.extend(core.waiting(slot, ahead[queue]));
             ahead[queue] += 1;
@@ -242,6 +257,9 @@ impl Engine {
             bounds: core.config.queue_bounds.clone(),
             habits: core.habits.clone(),
             outlook: None,
+            forecast: None,
+            trials,
+            priorities: if about.trials { core.priorities.clone() } else { Priorities::default() },
         }
     }
 }

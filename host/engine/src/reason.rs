@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fluxgate_formats::JobId;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The names of the kinds of reasons.
 pub(crate) const KINDS: [&str; 12] = [
@@ -88,6 +89,32 @@ impl Reason {
     /// Its name for programs, stable: one word.
     pub fn kind(&self) -> &'static str {
         KINDS[self.number()]
+    }
+
+    /// The reason for programs: its kind, and what it names beside that.
+    pub fn fields(&self) -> Value {
+        let mut fields = Map::from_iter([("kind".to_owned(), self.kind().into())]);
+        let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));
+        match self {
+            Reason::Busy { nodes, cores, gpus } => {
+                for (count, one) in [(*nodes, "nodes"), (*cores, "cores"), (*gpus, "gpus")] {
+                    if count > 0 {
+                        add(one, count.into());
+                    }
+                }
+            }
+            Reason::Delays(id) => add("job", id.0.into()),
+            Reason::Ceiling { cores } => add("cores", (*cores).into()),
+            Reason::Kept(kept) => {
+                add("queue", (*kept.queue).into());
+                add("cores", kept.cores.into());
+            }
+            Reason::Suspended(policy) => add("policy", (**policy).into()),
+            Reason::Window(window) => add("name", (*window.name).into()),
+            Reason::Unseen | Reason::Behind | Reason::Withheld | Reason::Reserved => {}
+            Reason::Short(_) | Reason::Said(_) => {}
+        }
+        Value::Object(fields)
     }
 
     /// The position of its kind in [`KINDS`].

@@ -102,13 +102,29 @@ impl Members {
     }
 }
 
+fn no_cores(cores: &u64) -> bool {
+    *cores == 0
+}
+
 /// Nodes that are chosen for a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// So many.
+    /// So many,
     pub nodes: u32,
+    /// and as many more as have so many cores together.
+    #[serde(default, skip_serializing_if = "no_cores")]
+    pub cores: u64,
     /// They meet this (RFC 31).
     pub constraint: Constraint,
+}
+
+impl Wanted {
+    /// True if these ranks are enough; `cores` are those of each rank, and are looked at only if cores are wanted.
+    pub(crate) fn suffices(&self, ranks: &Idset, cores: &BTreeMap<u32, u64>) -> bool {
+        let of = |rank: u32| cores.get(&rank).copied().unwrap_or(0);
+        ranks.len() >= u64::from(self.nodes)
+            && (self.cores == 0 || ranks.iter().map(of).fold(0, u64::saturating_add) >= self.cores)
+    }
 }
 
 /// A rule by which a window is made again; for the driver, which knows a calendar.

@@ -60,7 +60,7 @@ pub use live::node_rows::{NodeRow, Quantity};
 pub use live::node_tests::{FREE_TIMES_MAX, NodeNow, NodeRefusal, NodeTest};
 pub use live::paths::{UnknownPath, VertexMarks};
 pub use live::placement::Placement;
-pub use live::plan::REPLAYS_MAX;
+pub use live::places::REPLAYS_MAX;
 pub use live::queries::VertexCounts;
 pub use live::request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
 pub use live::reservations::{RESERVATIONS_MAX, ReserveError};

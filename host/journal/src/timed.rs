@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fluxgate_engine::{
-    Abilities, CallCost, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError, SavedState,
+    Abilities, Anew, CallCost, JobColumns, JobEvent, Machine, Pass, Policy, PolicyCost, PolicyError,
+    SavedState,
 };
 use fluxgate_graph::NodeRow;
 
@@ -36,6 +37,10 @@ impl Policy for Timed {
 
     fn reads_attributes(&self) -> bool {
         self.inner.reads_attributes()
+    }
+
+    fn anew(&self) -> Option<Anew> {
+        self.inner.anew()
     }
 
     fn machine(&mut self, machine: Machine) {

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use fluxgate_engine::Abilities;
+use fluxgate_engine::{Abilities, PolicyError};
 use nix::fcntl::OFlag;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 use wasmtime::{Engine, OptLevel, Store};
@@ -295,7 +295,16 @@ impl Compiled {
     /// first one.
     pub fn instantiate(&self, config: &Config) -> Result<WasmPolicy, LoadError> {
         let values = self.description.values(config)?;
-        WasmPolicy::start(&self.linked, &self.description, &values)
+        let mut policy = WasmPolicy::start(&self.linked, &self.description, &values)?;
+        let (compiled, config) = (self.clone(), config.clone());
+        policy.anew = Some(Arc::new(move || {
+            let made = compiled.instantiate(&config).map_err(|error| PolicyError::Refused {
+                during: "instantiate",
+                message: error.to_string(),
+            })?;
+            Ok(Box::new(made))
+        }));
+        Ok(policy)
     }
 }
 

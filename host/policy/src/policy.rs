@@ -9,8 +9,8 @@
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Abilities, CallCost, JobColumns, JobEvent, JobEventKind, Machine, Pass, Policy, PolicyCost, PolicyError,
-    SavedState,
+    Abilities, Anew, CallCost, JobColumns, JobEvent, JobEventKind, Machine, Pass, Policy, PolicyCost,
+    PolicyError, SavedState,
 };
 use fluxgate_graph::NodeRow;
 use wasmtime::{Store, Trap, WasmBacktrace};
@@ -39,6 +39,8 @@ pub struct WasmPolicy {
     reads_nodes: bool,
     reads_attributes: bool,
     guest: Guest,
+    /// How another instance is made.
+    pub(crate) anew: Option<Anew>,
     /// Keeps compiler and clock alive.
     _runtime: Arc<Runtime>,
 }
@@ -91,7 +93,7 @@ impl WasmPolicy {
         let name = described.name.clone();
         let Linked { abilities, reads_nodes, reads_attributes, .. } = *linked;
         let _runtime = linked.runtime.clone();
-        Ok(WasmPolicy { name, abilities, reads_nodes, reads_attributes, guest, _runtime })
+        Ok(WasmPolicy { name, abilities, reads_nodes, reads_attributes, guest, anew: None, _runtime })
     }
 
     /// Its counters, which stay readable after the policy was moved.
@@ -450,6 +452,10 @@ impl Policy for WasmPolicy {
             .call(call, fuel, |store| export.call_restore(store, &state.from, state.version, &state.data))?;
         // A cold start is a choice, not a breach: the instance stays alive.
         answer.map_err(|words| refused(call, &words))
+    }
+
+    fn anew(&self) -> Option<Anew> {
+        self.anew.clone()
     }
 
     fn cost(&self) -> PolicyCost {

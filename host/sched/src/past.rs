@@ -5,6 +5,8 @@
 //!
 //! Must never know journals, and must never change anything.
 
+use std::time::Duration;
+
 use anyhow::{Result, anyhow, bail};
 use fluxgate_engine::{About, Engine, FORECAST_JOBS_MAX, RunningJob};
 use fluxgate_formats::{Hostlist, JobId};
@@ -82,11 +84,14 @@ impl Past {
 
     fn question(&self, method: &str, payload: &Value) -> Result<Value> {
         let tables = FluxTables::default();
+        if !payload["policy"].is_null() {
+            bail!("policy: no other policy answers about the past");
+        }
         let what = Question::read(method, payload, &tables)?;
         let (job, queues) = what.about();
-        let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues };
+        let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues, trials: false };
         let mut of = self.engine.questions(self.now, &about);
-        let found = what.answer(&mut of, &self.asker)?;
+        let found = what.answer(&mut of, &self.asker, &|| Duration::ZERO)?;
         let times = Times { forecasts: &Forecasts::default(), annotated: false, tables: &tables };
         Ok(found.told(&of, &self.asker, times))
     }
@@ -144,7 +149,7 @@ impl Past {
             }
             return Ok(json!({"job": self.running(&job)}));
         }
-        let about = About { jobs_max: 0, job: Some(id), queues: &[] };
+        let about = About { job: Some(id), ..About::default() };
         let row = self.engine.questions(self.now, &about).row(id);
         let row = row.filter(|row| self.asker.sees(Some(row.userid))).ok_or_else(gone)?;
         Ok(json!({"job": {

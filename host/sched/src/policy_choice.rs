@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use fluxgate_engine::{Abilities, BUILTIN, Policy};
+use fluxgate_engine::{Abilities, Anew, BUILTIN, Policy};
 use fluxgate_journal::PolicyRow;
 use fluxgate_policy::Entry;
 
@@ -84,5 +84,9 @@ impl Policy for Builtin {
 
     fn reads_nodes(&self) -> bool {
         false
+    }
+
+    fn anew(&self) -> Option<Anew> {
+        Some(Arc::new(|| Ok(Box::new(Builtin))))
     }
 }

@@ -20,6 +20,7 @@ mod learning;
 mod limited;
 pub(crate) mod metrics;
 mod offline;
+mod other_policies;
 mod policy_requests;
 mod promotions;
 pub(crate) mod questions;
@@ -153,6 +154,8 @@ pub struct Service {
     /// A question of a guest is being answered.
     guest_is_answered: bool,
     question_budget: QuestionBudget,
+    /// Of answers under policies that do not decide.
+    other_policies_budget: QuestionBudget,
     trail: UnwrittenTrail,
     passes: Samples,
     flips: Samples,
@@ -273,6 +276,7 @@ impl Service {
             asked: Vec::new(),
             guest_is_answered: false,
             question_budget: QuestionBudget::default(),
+            other_policies_budget: QuestionBudget::default(),
             trail: UnwrittenTrail::default(),
             passes: Samples::default(),
             flips: Samples::default(),

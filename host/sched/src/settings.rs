@@ -164,6 +164,8 @@ pub struct Settings {
     pub flux: FluxTables,
     /// Tell jobs why they wait.
     pub annotate: bool,
+    /// As [`EngineConfig::annotate_reason`].
+    pub annotate_reason: bool,
     /// Seconds between two forecasts of when waiting jobs start; 0 is never.
     pub estimates: f64,
     /// See [`LogLevel`].
@@ -217,6 +219,7 @@ impl Default for Settings {
             virtual_queues: BTreeMap::new(),
             flux: FluxTables::default(),
             annotate: engine.annotate,
+            annotate_reason: engine.annotate_reason,
             estimates: ESTIMATES,
             log_level: LogLevel::default(),
             candidates_per_pass_max: engine.candidates_per_pass_max,
@@ -402,6 +405,7 @@ impl Settings {
                 self.reservations.set_table(table)?;
             }
             "annotate" => self.annotate = given.flag(key)?,
+            "annotate-reason" => self.annotate_reason = given.flag(key)?,
             "estimates" => self.estimates = given.seconds(key, PERIOD_MAX)?,
             "log-level" => {
                 let name = given.text(key, 64)?.to_lowercase();
@@ -496,6 +500,7 @@ impl Settings {
             queue_placements: self.queue_placements(),
             queue_bounds: self.queue_bounds(),
             annotate: self.annotate,
+            annotate_reason: self.annotate_reason,
             ..EngineConfig::default()
         }
     }
@@ -521,6 +526,7 @@ impl Settings {
             "queues" => self.queues_value(),
             "reservations" => self.reservations.value(),
             "annotate" => json!(self.annotate),
+            "annotate-reason" => json!(self.annotate_reason),
             "estimates" => json!(self.estimates),
             "log-level" => json!(self.log_level.name()),
             "candidates-per-pass-max" => json!(self.candidates_per_pass_max),

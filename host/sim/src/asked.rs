@@ -152,8 +152,8 @@ impl<'a> Held<'a> {
         let now = job.submit;
         let spec = self.specs.of(job);
         let queue = spec.queue().unwrap_or("").to_owned();
-        let mut questions =
-            engine.questions(now, &About { jobs_max: FORECAST_JOBS_MAX, job: None, queues: &[&queue] });
+        let about = About { jobs_max: FORECAST_JOBS_MAX, job: None, queues: &[&queue], trials: true };
+        let mut questions = engine.questions(now, &about);
         for cores in [false, true] {
             let question = GapQuestion { queue: queue.clone(), constraint: Constraint::All, cores };
             let Ok(gaps) = questions.gaps(&question) else { continue };

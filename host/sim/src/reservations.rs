@@ -5,7 +5,8 @@
 //! - `name`, and `kind`: `maintenance` or `dedicated`;
 //! - `start`: seconds since the epoch, or `"+36h"` from the first submission of the workload;
 //! - `duration`: seconds, or a duration (RFC 23);
-//! - `ranks`: an idset (RFC 22), or `nodes`: a number of them, chosen when the workload begins;
+//! - `ranks`: an idset (RFC 22), or `nodes`: a number of them, or `cores`: as many nodes as have so many, chosen when the workload
+//!   begins;
 //! - optional `every`: a duration after which it comes again, and `times`: how often it is there in all;
 //! - optional `users`, `queues`, `magnetic`, `overlap`, `margin`, `overrun`, `release_when_idle`, `float` and `fill`, as the
 //!   reservations of a scheduler.
@@ -80,6 +81,7 @@ struct Row {
     duration: Seconds,
     ranks: Option<String>,
     nodes: Option<u32>,
+    cores: Option<u64>,
     every: Option<Seconds>,
     #[serde(default = "once")]
     times: u32,
@@ -198,10 +200,10 @@ impl Row {
             let start = start + every * f64::from(n);
             Occurrence { start, end: start + long, begins: format!("{start}") }
         };
-        let ranks = match (&self.ranks, self.nodes) {
+        let ranks = match (&self.ranks, self.nodes.map(u64::from).or(self.cores)) {
             (Some(ranks), None) => ranks.parse().map_err(|error| format!("ranks: {error}"))?,
             (None, Some(_)) => Idset::new(),
-            _ => return Err("it needs either ranks or nodes".to_owned()),
+            _ => return Err("it needs either ranks or nodes or cores".to_owned()),
         };
         let optional = |seconds: &Option<Seconds>| seconds.as_ref().map_or(Ok(0.0), Seconds::value);
         Ok(Window {
@@ -212,7 +214,14 @@ impl Row {
                 .collect(),
             margin: optional(&self.margin)?,
             overrun: optional(&self.overrun)?,
-            wanted: self.nodes.map(|nodes| Wanted { nodes, constraint: Constraint::All }),
+            wanted: match (self.nodes, self.cores) {
+                (None, None) => None,
+                (nodes, cores) => Some(Wanted {
+                    nodes: nodes.unwrap_or(0),
+                    cores: cores.unwrap_or(0),
+                    constraint: Constraint::All,
+                }),
+            },
             ranks,
             degraded: false,
             replace: false,

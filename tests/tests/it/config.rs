@@ -85,6 +85,45 @@ fn settings_come_from_table_and_arguments_and_are_shown_with_their_source() {
     assert!(status.contains("sjf") && status.contains("serving") && status.contains("2/2 cores"), "{status}");
 }
 
+/// FEAT-79: where a site wants it, a waiting job has its reason for programs too, and loses it when it starts.
+#[test]
+fn feat_79_a_waiting_job_is_annotated_with_its_reason_for_programs() {
+    let table = |on: bool| format!("[sched-fluxgate]\npolicy = \"easy\"\nannotate-reason = {on}\n");
+    let site = Site::start(&table(true), &[]);
+    site.world.cli(&["submit", "-n2", "-t", "1h", "--simulate", "1h"]).ok();
+    site.world.until("it runs", |world| world.list("running").len() == 1);
+    site.world.cli(&["submit", "-n2", "-t", "30m", "--simulate", "1h"]).ok();
+    site.world.cli(&["submit", "-n2", "-t", "2h", "--simulate", "1h"]).ok();
+    let told = |world: &World| -> Vec<Value> {
+        let mut jobs = world.list("pending");
+        jobs.sort_by_key(|job| job["id"].as_u64());
+        jobs.iter().map(|job| job["annotations"]["sched"]["reason"].clone()).collect()
+    };
+    site.world.until("both are told", |world| {
+        told(world) == [json!({"kind": "reserved"}), json!({"kind": "busy", "cores": 2})]
+    });
+    // The words are those of the answers.
+    let ids: Vec<u64> = site.world.list("pending").iter().map(|job| job["id"].as_u64().unwrap()).collect();
+    let first = ids.iter().min().unwrap();
+    let why = site.world.rpc("sched-fluxgate.explain", json!({ "id": first })).unwrap();
+    assert_eq!(why["reason_kind"], "reserved");
+
+    site.write(&table(false));
+    site.world.cli(&["config", "reload"]).ok();
+    site.world.until("taken back", |world| told(world) == [Value::Null, Value::Null]);
+    assert!(site.world.told("reserved start"), "the words stay");
+    site.write(&table(true));
+    site.world.cli(&["config", "reload"]).ok();
+    site.world.until("told again", |world| told(world).iter().all(|reason| !reason.is_null()));
+
+    let running = site.world.list("running")[0]["id"].as_u64().unwrap();
+    site.world.cli(&["cancel", &running.to_string()]).ok();
+    site.world.until("another runs", |world| {
+        world.list("running").first().is_some_and(|job| job["id"].as_u64() == Some(*first))
+    });
+    assert_eq!(site.world.list("running")[0]["annotations"]["sched"].get("reason"), None);
+}
+
 #[test]
 fn r27_ann_3_a_waiting_job_is_annotated_with_its_expected_start() {
     let table = |estimates: &str| format!("[sched-fluxgate]\npolicy = \"easy\"\nestimates = {estimates}\n");

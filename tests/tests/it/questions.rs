@@ -1,6 +1,6 @@
 //! What a user asks before and after submitting, on a real instance: one answer everywhere, and the drained node by name.
 
-use fluxgate_tests::fixture::World;
+use fluxgate_tests::fixture::{World, policies};
 use serde_json::{Value, json};
 
 fn world() -> World {
@@ -61,6 +61,43 @@ fn feat_72_73_when_and_gaps_are_held_by_submitting() {
     assert!(text.contains("nothing starts at once: nothing that it could take is free"), "{text}");
     assert!(world.cli(&["queue", "-o", "{id:>14} {reason_kind}"]).ok().contains(" reserved"));
     world.cli(&["queue", "-o", "{nothing}"]).fails(2, &["\"nothing\" is no field"]);
+    world.assert_clean();
+}
+
+/// FEAT-81: the same question with a policy that does not decide, which is a file.
+#[test]
+fn feat_81_when_with_a_component_that_does_not_decide() {
+    let world = world();
+    world.cli(&["submit", "-N3", "-x", "-t", "1h", "--simulate", "1h"]).ok();
+    world.cli(&["submit", "-N4", "-x", "-t", "2h", "--simulate", "1h"]).ok();
+    world.until("one waits with a reserved start", |w| w.told("first in line, has a reserved start"));
+    let other = policies().join("sjf.wasm");
+    let other = other.to_str().unwrap();
+    let ask = ["when", "-N1", "-x", "-t", "90m"];
+    let kind = |more: &[&str]| world.cli(&[&ask, more, &["--json"]].concat()).json()["jobs"][0]["as"].clone();
+    // EASY has promised the wide job its start; the shortest job first starts the new one at once.
+    assert_eq!((kind(&[]), kind(&["--policy", other])), (json!("forecast"), json!("free")));
+    assert_eq!(kind(&["--policy", "easy"]), "forecast", "by its name");
+    let text = world.cli(&[&ask[..], &["--policy", other]].concat()).ok();
+    assert!(text.starts_with("if sjf decided:") && text.contains("free"), "{text}");
+    // It is not loaded by that, and nothing has started.
+    assert_eq!(world.jobs("running").len(), 1);
+    assert_eq!(world.stats()["policy"], "easy");
+
+    let missing = world.dir.path().join("none.wasm");
+    world
+        .cli(&[&ask[..], &["--policy", missing.to_str().unwrap()]].concat())
+        .fails(1, &["cannot read", "none.wasm"]);
+    let text = world.dir.path().join("text.wasm");
+    std::fs::write(&text, "no component").unwrap();
+    world.cli(&[&ask[..], &["--policy", text.to_str().unwrap()]].concat()).fails(1, &["text.wasm"]);
+    // A component of another world: it exports nothing of a policy.
+    let empty = world.dir.path().join("empty.wasm");
+    std::fs::write(&empty, b"\0asm\x0d\0\x01\0").unwrap();
+    world.cli(&[&ask[..], &["--policy", empty.to_str().unwrap()]].concat()).fails(1, &["empty.wasm"]);
+    world.cli(&[&ask[..], &["--policy", other, "--config", "colour=red"]].concat()).fails(1, &["colour"]);
+    world.cli(&[&ask[..], &["--config", "colour=red"]].concat()).fails(2, &["--policy"]);
+    world.cli(&[&ask[..], &["--policy", "nosuch"]].concat()).fails(1, &["nosuch"]);
     world.assert_clean();
 }
 

@@ -8,7 +8,7 @@ pub(crate) mod waits;
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use fluxgate_formats::{JobId, fsd};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use super::job_args::{self, JobArgs};
 use crate::args::Target;
 use crate::client::Client;
 use crate::fail::usage;
+use crate::files;
 use crate::render;
 
 /// `fluxgate when`.
@@ -33,9 +34,17 @@ pub(crate) struct When {
     /// Also ask with other values of a flag: -t, -N, -n, -c, -g or -q, and values with commas between them.
     #[arg(long, num_args = 2, value_names = ["FLAG", "VALUES"], allow_hyphen_values = true)]
     pub(crate) vary: Vec<String>,
-    /// Stand behind those who have at least this priority, not behind everybody.
+    /// With this priority, and not that of your last job.
+    ///
+    /// Without either, the job stands behind all that wait.
     #[arg(long, value_name = "N")]
     pub(crate) priority: Option<u32>,
+    /// Have another policy answer, on a copy of queue and machine: the name of a policy, or a component file. For the owner.
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) policy: Option<String>,
+    /// Settings of that policy; a file has one KEY=VALUE a line.
+    #[arg(long = "config", value_name = "KEY=VALUE|FILE", requires = "policy")]
+    pub(crate) config: Vec<String>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -144,14 +153,42 @@ impl When {
 
 /// `fluxgate when`.
 pub(crate) fn when(args: &When) -> Result<()> {
-    let jobs = args.jobs()?;
+    let mut question = json!({"jobs": args.jobs()?, "priority": args.priority});
+    if let Some(policy) = &args.policy {
+        question["policy"] = other_policy(policy)?.into();
+        let settings = files::settings(&args.config)?.into_iter().map(|(key, value)| (key, value.into()));
+        question["config"] = Value::Object(settings.collect());
+    }
     let client = Client::connect(&args.target)?;
     stopped(&client, args.job.queue.as_deref());
-    let answer = client.sched("sched-fluxgate.when", json!({"jobs": jobs, "priority": args.priority}))?;
+    let answer = client.sched("sched-fluxgate.when", question)?;
     if args.json {
         return render::json(&answer);
     }
-    render::show(&when_table(&answer))
+    if let Some(policy) = answer["policy"].as_str() {
+        render::line(format!("if {policy} decided:"))?;
+    }
+    render::show(&when_table(&answer))?;
+    match with_priority(&answer) {
+        Some(said) => render::line(said),
+        None => Ok(()),
+    }
+}
+
+/// The priority that was not given, in words.
+fn with_priority(answer: &Value) -> Option<String> {
+    let priority = answer["priority"].as_u64()?;
+    (answer["priority_from"] == "last-job")
+        .then(|| format!("with priority {priority}, that of your last job"))
+}
+
+/// A policy as the scheduler finds it: a name, or a file by its absolute path.
+fn other_policy(policy: &str) -> Result<String> {
+    if !policy.contains('/') && !policy.ends_with(".wasm") {
+        return Ok(policy.to_owned());
+    }
+    let path = std::fs::canonicalize(policy).with_context(|| format!("cannot read {policy}"))?;
+    path.into_os_string().into_string().map_err(|path| anyhow!("{}: no text", path.display()))
 }
 
 fn when_table(answer: &Value) -> comfy_table::Table {

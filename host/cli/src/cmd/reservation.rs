@@ -93,16 +93,19 @@ pub(crate) struct Create {
     #[arg(long, value_name = "TIME")]
     end: Option<String>,
     /// These hosts, as a hostlist (RFC 29), or all.
-    #[arg(long, value_name = "HOSTS", conflicts_with = "nodes", required_unless_present_any = ["nodes", "pool"])]
+    #[arg(long, value_name = "HOSTS", conflicts_with = "nodes", required_unless_present_any = ["nodes", "cores", "pool"])]
     hosts: Option<String>,
     /// So many nodes, which the scheduler chooses; those that go down before the start are replaced.
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
+    /// As many nodes as have so many cores together, chosen likewise.
+    #[arg(long, value_name = "N", conflicts_with = "hosts")]
+    cores: Option<u64>,
     /// What chosen nodes must meet, in the syntax of RFC 35.
-    #[arg(long, value_name = "CONSTRAINT", requires = "nodes")]
+    #[arg(long, value_name = "CONSTRAINT", conflicts_with = "hosts")]
     requires: Option<String>,
     /// Nodes that go down after the start are replaced as well.
-    #[arg(long, requires = "nodes")]
+    #[arg(long, conflicts_with = "hosts")]
     replace: bool,
     /// Members: these users, by name or number.
     #[arg(long, value_name = "USERS", value_delimiter = ',')]
@@ -195,6 +198,9 @@ pub(crate) struct Alter {
     /// Another number of nodes.
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
+    /// As many nodes as have so many cores together.
+    #[arg(long, value_name = "N", conflicts_with = "hosts")]
+    cores: Option<u64>,
     /// Users who join or leave: +carol,-bob.
     #[arg(long, value_name = "+USER,-USER", value_delimiter = ',', allow_hyphen_values = true)]
     users: Vec<String>,
@@ -343,6 +349,7 @@ impl Create {
             "end": end,
             "hosts": self.hosts,
             "nodes": self.nodes,
+            "cores": self.cores,
             "constraint": constraint.map(|constraint| constraint.to_value()),
             "replace": self.replace,
             "users": users,
@@ -386,6 +393,7 @@ impl Alter {
             "end": time(&self.end, end)?,
             "hosts": self.hosts,
             "nodes": self.nodes,
+            "cores": self.cores,
             "users_add": numbers(users_add)?,
             "users_remove": numbers(users_remove)?,
             "groups_add": groups_add,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::reason::Reason;
 
 const REASON: &str = "sched.reason_pending";
+const FIELDS: &str = "sched.reason";
 const SELECTION: &str = "sched.selection_type";
 const ESTIMATE: &str = "sched.t_estimate";
 
@@ -23,18 +24,21 @@ pub(crate) struct Annotations(Option<Box<Sent>>);
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Sent {
     state: Option<State>,
+    /// The reason is told in its form for programs too, as [`crate::Config::annotate_reason`] says.
+    fields: bool,
     /// Flattened annotations (`sched.NAME`, `user.NAME`) that do not follow from the state. Null stands for one that would
     /// follow and was removed.
     other: BTreeMap<String, Value>,
 }
 
-/// The keys of annotations that follow from a state.
-const FOLLOWING: [&str; 3] = [REASON, SELECTION, ESTIMATE];
+/// The keys of annotations that follow from a state; the last only where reasons are told for programs.
+const FOLLOWING: [&str; 4] = [REASON, SELECTION, ESTIMATE, FIELDS];
 
 /// The annotation of this key that follows from a state.
-fn following((reason, estimate): &State, key: &str) -> Option<Value> {
+fn following((reason, estimate): &State, fields: bool, key: &str) -> Option<Value> {
     match key {
         REASON => Some(reason.to_string().into()),
+        FIELDS => fields.then(|| reason.fields()),
         SELECTION => (*reason == Reason::Reserved && estimate.is_some()).then(|| "reserved".into()),
         ESTIMATE => estimate.map(Value::from),
         _ => None,
@@ -43,7 +47,7 @@ fn following((reason, estimate): &State, key: &str) -> Option<Value> {
 
 impl Sent {
     fn following(&self, key: &str) -> Option<Value> {
-        following(self.state.as_ref()?, key)
+        following(self.state.as_ref()?, self.fields, key)
     }
 
     fn get(&self, key: &str) -> Option<Value> {
@@ -59,6 +63,7 @@ impl Sent {
             Some(value) => !value.is_null(),
             None => self.state.as_ref().is_some_and(|(reason, estimate)| match key {
                 REASON => true,
+                FIELDS => self.fields,
                 SELECTION => *reason == Reason::Reserved && estimate.is_some(),
                 ESTIMATE => estimate.is_some(),
                 _ => false,
@@ -104,20 +109,27 @@ impl Annotations {
     }
 
     /// Sets the annotations that follow from a state, unless they were set for the same state before. Returns those that
-    /// change, null for those that are removed.
-    pub(crate) fn set_state(&mut self, state: State) -> BTreeMap<String, Value> {
-        if self.0.as_ref().is_some_and(|sent| sent.state.as_ref() == Some(&state)) {
+    /// change, null for those that are removed. `fields`: reasons are told for programs too.
+    pub(crate) fn set_state(&mut self, state: State, fields: bool) -> BTreeMap<String, Value> {
+        let known = |sent: &Sent| sent.state.as_ref() == Some(&state) && sent.fields == fields;
+        if self.0.as_deref().is_some_and(known) {
             return BTreeMap::new();
         }
         let sent = self.0.get_or_insert_default();
-        let before = FOLLOWING.map(|key| sent.get(key));
-        FOLLOWING.iter().for_each(|key| drop(sent.other.remove(*key)));
-        sent.state = Some(state);
-        let changes = FOLLOWING.into_iter().zip(before).filter_map(|(key, before)| {
+        let keys = &FOLLOWING[..if fields || sent.fields { 4 } else { 3 }];
+        let before: Vec<Option<Value>> = keys.iter().map(|key| sent.get(key)).collect();
+        keys.iter().for_each(|key| drop(sent.other.remove(*key)));
+        (sent.state, sent.fields) = (Some(state), fields);
+        let changes = keys.iter().zip(before).filter_map(|(key, before)| {
             let now = sent.following(key);
-            (now != before).then(|| (key.to_owned(), now.unwrap_or_default()))
+            (now != before).then(|| ((*key).to_owned(), now.unwrap_or_default()))
         });
         changes.collect()
+    }
+
+    /// Tells the reason for programs too from now on, or no more. Returns what changes, if a state was set.
+    pub(crate) fn tell_fields(&mut self, fields: bool) -> BTreeMap<String, Value> {
+        self.state().map(|state| self.set_state(state, fields)).unwrap_or_default()
     }
 
     /// All annotations, by key.
@@ -132,11 +144,11 @@ impl Annotations {
     }
 
     /// From a state that was set, and all annotations.
-    pub(crate) fn restored(state: Option<State>, all: &BTreeMap<String, Value>) -> Self {
+    pub(crate) fn restored(state: Option<State>, fields: bool, all: &BTreeMap<String, Value>) -> Self {
         if state.is_none() && all.is_empty() {
             return Annotations(None);
         }
-        let mut sent = Sent { state, other: BTreeMap::new() };
+        let mut sent = Sent { state, fields, other: BTreeMap::new() };
         for key in all.keys().map(String::as_str).chain(FOLLOWING) {
             sent.set(key, all.get(key).cloned());
         }
@@ -150,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    const KEYS: [&str; 5] = [REASON, SELECTION, ESTIMATE, "sched.share", "user.note"];
+    const KEYS: [&str; 6] = [REASON, SELECTION, ESTIMATE, FIELDS, "sched.share", "user.note"];
 
     fn value(number: u8) -> Value {
         match number {
@@ -165,6 +177,7 @@ mod tests {
     #[derive(Default)]
     struct Model {
         state: Option<State>,
+        fields: bool,
         all: BTreeMap<String, Value>,
     }
 
@@ -180,31 +193,31 @@ mod tests {
             }
         }
 
-        fn set_state(&mut self, state: State) -> BTreeMap<String, Value> {
-            if self.state.as_ref() == Some(&state) {
+        fn set_state(&mut self, state: State, fields: bool) -> BTreeMap<String, Value> {
+            if (self.state.as_ref(), self.fields) == (Some(&state), fields) {
                 return BTreeMap::new();
             }
-            let news = [REASON, SELECTION, ESTIMATE].map(|key| {
-                let value = following(&state, key).unwrap_or_default();
-                (key.to_owned(), value)
-            });
-            self.state = Some(state);
+            let keys =
+                [REASON, SELECTION, ESTIMATE].into_iter().chain((fields || self.fields).then_some(FIELDS));
+            let news = keys.map(|key| (key.to_owned(), following(&state, fields, key).unwrap_or_default()));
+            let news: Vec<_> = news.collect();
+            (self.state, self.fields) = (Some(state), fields);
             news.into_iter().filter(|(key, value)| self.merge(key, value)).collect()
         }
     }
 
     proptest! {
         #[test]
-        fn annotations_are_a_plain_map(steps in prop::collection::vec((0u8..3, 0usize..5, 0u8..4), 0..40)) {
+        fn annotations_are_a_plain_map(steps in prop::collection::vec((0u8..3, 0usize..6, 0u8..4, any::<bool>()), 0..40)) {
             let (mut annotations, mut model) = (Annotations::default(), Model::default());
-            for (kind, key, number) in steps {
+            for (kind, key, number, fields) in steps {
                 if kind > 0 {
                     let (key, value) = (KEYS[key], value(number));
                     prop_assert_eq!(annotations.merge(key, &value), model.merge(key, &value));
                 } else {
                     let reason = if key > 2 { Reason::Reserved } else { Reason::Behind };
                     let state = (reason, (number > 1).then_some(f64::from(number) + 3.0));
-                    prop_assert_eq!(annotations.set_state(state.clone()), model.set_state(state));
+                    prop_assert_eq!(annotations.set_state(state.clone(), fields), model.set_state(state, fields));
                 }
                 prop_assert_eq!(&annotations.all(), &model.all);
                 prop_assert_eq!(annotations.state(), model.state.clone());
@@ -212,7 +225,7 @@ mod tests {
                 let some = BTreeMap::from([(REASON.to_owned(), Value::Null)]);
                 let beside = model.all.keys().filter(|key| *key != REASON).count();
                 prop_assert_eq!(annotations.beside(&some), beside);
-                let again = Annotations::restored(annotations.state(), &annotations.all());
+                let again = Annotations::restored(annotations.state(), model.fields, &annotations.all());
                 prop_assert_eq!(again.all(), annotations.all());
                 annotations = again;
             }

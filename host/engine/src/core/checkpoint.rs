@@ -395,7 +395,8 @@ impl Core {
         };
         let mut waiting = new.wait_in(class);
         waiting.reason = job.reason.clone();
-        waiting.annotations = Annotations::restored(job.told_reason.clone(), &job.told);
+        waiting.annotations =
+            Annotations::restored(job.told_reason.clone(), self.config.annotate_reason, &job.told);
         waiting.set_estimate(job.t_estimate);
         queue.native.insert(waiting.native_key(), job.place);
         queue.tally.enters(waiting.t_submit, &waiting.reason);

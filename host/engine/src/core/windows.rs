@@ -288,7 +288,25 @@ impl Core {
             let ((a_new, a_late), (b_new, b_late)) = (key(*a), key(*b));
             a_new.cmp(&b_new).then(a_late.total_cmp(&b_late)).then(a.cmp(b))
         });
-        order.into_iter().take(wanted.nodes as usize).collect()
+        let of = self.cores_for(wanted);
+        let mut chosen = Idset::new();
+        for rank in order {
+            if wanted.suffices(&chosen, &of) {
+                break;
+            }
+            chosen.insert(rank);
+        }
+        chosen
+    }
+
+    /// The cores of each rank, where they are asked for.
+    fn cores_for(&self, wanted: &Wanted) -> BTreeMap<u32, u64> {
+        if wanted.cores > 0 { self.resources.cores_by_rank() } else { BTreeMap::new() }
+    }
+
+    /// True if these nodes are as many as a window wants, and have as many cores.
+    pub(crate) fn has_enough(&self, wanted: &Wanted, ranks: &Idset) -> bool {
+        wanted.suffices(ranks, &self.cores_for(wanted))
     }
 
     /// Replaces nodes of windows that are down or gone, before their start, by others that are up.
@@ -300,17 +318,22 @@ impl Core {
                 continue;
             }
             let up = window.ranks.intersection(&self.resources.up());
-            let enough = up.len() >= u64::from(wanted.nodes);
+            let enough = self.has_enough(wanted, &up);
             if enough && !window.degraded {
                 continue;
             }
             let mut chosen = self.choose_ranks(&window, wanted, &window.ranks);
-            let degraded = chosen.len() < u64::from(wanted.nodes);
+            let degraded = !self.has_enough(wanted, &chosen);
             if degraded {
                 // Nodes that are down may come back.
                 let down = window.ranks.difference(&chosen);
-                let missing = u64::from(wanted.nodes) - chosen.len();
-                chosen.extend(down.iter().take(usize::try_from(missing).unwrap_or(usize::MAX)));
+                let of = self.cores_for(wanted);
+                for rank in down.iter() {
+                    if wanted.suffices(&chosen, &of) {
+                        break;
+                    }
+                    chosen.insert(rank);
+                }
             }
             if chosen != window.ranks || degraded != window.degraded {
                 let changed = Window { ranks: chosen, degraded, ..(*window).clone() };

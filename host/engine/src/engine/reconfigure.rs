@@ -18,7 +18,8 @@ impl Engine {
     /// also beyond a lowered [`Config::queues_max`].
     ///
     /// When [`Config::annotate`] is turned off, the annotations of waiting jobs are removed; when it is turned on,
-    /// the next pass annotates them. The actions are carried out like those of [`Engine::step`].
+    /// the next pass annotates them. When [`Config::annotate_reason`] changes alone, jobs with a reason get or lose that
+    /// annotation at once. The actions are carried out like those of [`Engine::step`].
     pub fn reconfigure(&mut self, config: Config) -> Vec<Action> {
         let core = &mut *self.core;
         let mut out = Vec::new();
@@ -40,6 +41,17 @@ impl Engine {
                     let nothing: BTreeMap<String, Value> =
                         told.into_keys().map(|key| (key, Value::Null)).collect();
                     out.push(Action::Annotate { id, annotations: nest(nothing) });
+                }
+            }
+        }
+        let (told, tells) = (before.annotate_reason, core.config.annotate_reason);
+        if was && is && told != tells {
+            let waiting: Vec<_> = core.pending_after(None).map(|(_, slot)| slot).collect();
+            for slot in waiting {
+                let Some(job) = core.job_mut(slot) else { continue };
+                let (id, news) = (job.id, job.annotations.tell_fields(tells));
+                if !news.is_empty() {
+                    out.push(Action::Annotate { id, annotations: nest(news) });
                 }
             }
         }

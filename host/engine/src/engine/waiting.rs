@@ -81,6 +81,7 @@ impl Engine {
             wish,
             attributes: core.attributes_of(jobspec),
         });
+        core.priorities.note(userid, (id, t_submit), priority);
         self.policies.ask_key(&self.core, id, queue);
         self.note(JobEventKind::Pending, id, Some(queue), now, 0.0);
     }
@@ -116,9 +117,9 @@ impl Engine {
             core.stats.unknown_jobs += 1;
             return;
         };
-        let Some(queue) = core.job(slot).filter(|job| job.priority != priority).map(|job| job.queue) else {
-            return;
-        };
+        let Some(job) = core.job(slot).filter(|job| job.priority != priority) else { return };
+        let (queue, user, submitted) = (job.queue, job.userid, (id, job.t_submit));
+        core.priorities.note(user, submitted, priority);
         core.set_priority(slot, priority);
         self.policies.ask_key(&self.core, id, queue);
         self.note(JobEventKind::Priority, id, Some(queue), now, f64::from(priority));

@@ -111,6 +111,9 @@ impl Engine {
         }
         let active = before.as_ref().is_some_and(|before| before.is_active(now));
         if let Some(wanted) = &window.wanted {
+            if wanted.nodes == 0 && wanted.cores == 0 {
+                return wrong(format!("{name}: it needs one node or core at least"));
+            }
             let same = before.as_ref().is_some_and(|before| before.wanted.as_ref() == Some(wanted));
             if !(active && same) {
                 window.ranks = core.choose_ranks(&window, wanted, &window.ranks);
@@ -118,6 +121,12 @@ impl Engine {
             }
             if window.ranks.len() < u64::from(wanted.nodes) {
                 return Err(WindowRefused::TooFew(name, wanted.nodes, window.ranks.len()));
+            }
+            if !core.has_enough(wanted, &window.ranks) {
+                return wrong(format!(
+                    "{name}: {} cores are asked for, and nodes that are up, meet the constraint and are not reserved then have fewer",
+                    wanted.cores
+                ));
             }
         }
         for (what, seconds) in [("float", window.float), ("release-when-idle", window.release_when_idle)] {

@@ -65,7 +65,7 @@ impl Pass {
                 notes.insert("sched.ends_early".to_owned(), Value::from(why));
             }
             let summary = if core.config.annotate { r.summary() } else { String::new() };
-            let annotations = annotate::on_start(&job, (&summary, staged.how), notes, core.config.annotate);
+            let annotations = annotate::on_start(&job, (&summary, staged.how), notes, &core.config);
             let follows = job.duration.is_infinite() && core.is_instance_end(staged.end);
             let running = Running {
                 start: self.now,

@@ -1,4 +1,4 @@
-//! The expected start of each waiting job, and of a job that is not submitted.
+//! The expected start of each waiting job.
 //!
 //! What the engine has told a job stands: a reserved start, or the estimate of the first job of its queue. The starts of
 //! all others follow from that by the rule of forecasts (`forecast.rs`), and none of them comes before something changes:
@@ -9,10 +9,10 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_formats::{JobId, Jobspec};
+use fluxgate_formats::JobId;
 use fluxgate_graph::{Resources, ShapeId};
 
-use super::{IMAGINED, Impossible, Obstacle, Questions, Waiting};
+use super::{Questions, Waiting};
 use crate::core::scope::QueueId;
 use crate::headroom::{Headroom, earliest_in};
 
@@ -54,23 +54,6 @@ pub struct Expected {
     pub source: Source,
 }
 
-/// When a job that is not submitted would start.
-#[derive(Debug, Clone, PartialEq)]
-pub struct WhenAnswer {
-    /// Its start, not its job.
-    pub expected: Expected,
-    /// More jobs wait than were looked at, so it may be later.
-    pub at_least: bool,
-    /// What is in the way; empty when it would start at once.
-    pub obstacles: Vec<Obstacle>,
-    /// Fewest nodes of its request, 0 when it names none.
-    pub nodes: u32,
-    /// Fewest cores of its request.
-    pub cores: u32,
-    /// Its limit in seconds, infinite without.
-    pub duration: f64,
-}
-
 /// Who is looked at beside the jobs of the copy.
 #[derive(Clone, Copy)]
 pub(super) enum Instead<'a> {
@@ -79,6 +62,18 @@ pub(super) enum Instead<'a> {
     Of(usize, &'a Waiting),
     /// Jobs of this queue with lower priorities come later.
     Before(QueueId, u32),
+    /// Jobs of this queue with as many ahead of them come later.
+    Behind(QueueId, u64),
+}
+
+/// What stands of the starts that the engine has told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// All of them: what people are told of waiting jobs.
+    Told,
+    /// None: by the rule of forecasts, a reserved start is the latest. Jobs are often expected before that, as jobs that run
+    /// end before their limits, and whoever comes after them is.
+    Nothing,
 }
 
 /// The expected starts, and the future in which all jobs have them.
@@ -99,7 +94,7 @@ impl Questions {
     /// The expected starts of the first waiting jobs, in the order of forecasts.
     pub fn expected(&mut self) -> &[Expected] {
         if self.outlook.is_none() {
-            self.outlook = Some(self.look(Instead::NoJob));
+            self.outlook = Some(self.look(Instead::NoJob, Stands::Told));
         }
         self.outlook.as_ref().map_or(&[], |outlook| &outlook.expected)
     }
@@ -149,9 +144,10 @@ impl Questions {
     }
 
     /// See [`Outlook`].
-    pub(super) fn look(&self, instead: Instead<'_>) -> Outlook {
+    pub(super) fn look(&self, instead: Instead<'_>, stands: Stands) -> Outlook {
         let mut outlook = self.empty();
         let pinned = |index: usize, job: &Waiting| match instead {
+            _ if stands == Stands::Nothing => None,
             Instead::Of(of, _) if of == index => None,
             _ => self.told(job),
         };
@@ -164,11 +160,17 @@ impl Questions {
             let job = match instead {
                 Instead::Of(of, other) if of == index => other,
                 Instead::Before(queue, priority) if queue == job.queue && job.priority < priority => continue,
+                Instead::Behind(queue, ahead) if queue == job.queue && job.ahead >= ahead => continue,
                 _ => job,
             };
             let expected = pinned(index, job).unwrap_or_else(|| {
-                let start = outlook.find(self, job);
+                let start = outlook.find(self, job, f64::NEG_INFINITY);
                 start.into_iter().for_each(|start| outlook.place(job, start));
+                let latest = self.told(job).filter(|_| job.reserved && stands == Stands::Nothing);
+                let start = match (start, latest.and_then(|told| told.start)) {
+                    (Some(start), Some(latest)) => Some(start.min(latest)),
+                    (start, latest) => start.or(latest),
+                };
                 Expected { id: job.id, queue: job.queue, start, source: Source::Forecast }
             });
             if let Some(start) = expected.start {
@@ -179,82 +181,6 @@ impl Questions {
             outlook.expected.push(expected);
         }
         outlook
-    }
-
-    /// When a job would start that is submitted now, by this user. It stands behind all waiting jobs of its queue, or with
-    /// a priority behind those that have at least that.
-    ///
-    /// # Errors
-    /// It would be refused.
-    pub fn when(
-        &mut self,
-        jobspec: &Jobspec,
-        userid: u32,
-        priority: Option<u32>,
-    ) -> Result<WhenAnswer, Impossible> {
-        let mut job = self.imagine(jobspec, userid, priority.unwrap_or(0))?;
-        let mut instead = Instead::NoJob;
-        if let Some(priority) = priority {
-            let before = |other: &&Waiting| other.queue == job.queue && other.priority < priority;
-            let later = self.jobs[..self.first].iter().filter(before).count() as u64;
-            job.ahead = job.ahead.saturating_sub(later);
-            if later > 0 {
-                instead = Instead::Before(job.queue, priority);
-            }
-        }
-        if matches!(instead, Instead::NoJob) {
-            self.expected();
-        }
-        let known = if matches!(instead, Instead::NoJob) { self.outlook.take() } else { None };
-        let mut outlook = known.unwrap_or_else(|| self.look(instead));
-        let start = outlook.find(self, &job);
-        if matches!(instead, Instead::NoJob) {
-            self.outlook = Some(outlook);
-        }
-        Ok(self.when_of(job, start))
-    }
-
-    /// When a waiting job would start if it were this one, in its place.
-    ///
-    /// # Errors
-    /// It would be refused, or the job is none of the first.
-    pub fn instead(&mut self, id: JobId, jobspec: &Jobspec) -> Result<WhenAnswer, Impossible> {
-        let index = self.index_of(id).filter(|index| *index < self.first);
-        let index = index.ok_or_else(|| Impossible(format!("too many jobs are ahead of {id}")))?;
-        let now = &self.jobs[index];
-        let (userid, priority, ahead, queue) = (now.userid, now.priority, now.ahead, now.queue);
-        let mut job = self.imagine(jobspec, userid, priority)?;
-        if job.queue == queue {
-            job.ahead = ahead;
-        }
-        let outlook = self.look(Instead::Of(index, &job));
-        let start = outlook.expected.get(index).and_then(|expected| expected.start);
-        // The job itself is not in the way of what takes its place.
-        let kept = self.resources.clone();
-        self.resources.unreserve(id);
-        let gone = self.jobs.remove(index);
-        self.first -= 1;
-        let when = self.when_of(job, start);
-        self.first += 1;
-        self.jobs.insert(index, gone);
-        self.resources = kept;
-        Ok(when)
-    }
-
-    fn when_of(&mut self, job: Waiting, start: Option<f64>) -> WhenAnswer {
-        let at_once = self.starts_at_once(&job);
-        // What does not start now does not start before something changes, however short it is.
-        let (start, source) =
-            if at_once { (Some(self.now), Source::Free) } else { (start, Source::Forecast) };
-        let expected = Expected { id: IMAGINED, queue: job.queue, start, source };
-        WhenAnswer {
-            expected,
-            at_least: !at_once && !self.is_complete(),
-            obstacles: if at_once { Vec::new() } else { self.obstacles(&job) },
-            nodes: job.request.min_nodes(),
-            cores: job.request.min_cores(),
-            duration: job.duration,
-        }
     }
 
     /// The earliest start of a job beside those that run and those with a reserved start, as long as they are expected to
@@ -273,10 +199,10 @@ impl Questions {
 }
 
 impl Outlook {
-    /// The expected start of a job behind those that were placed.
-    pub(super) fn find(&mut self, of: &Questions, job: &Waiting) -> Option<f64> {
+    /// The expected start of a job behind those that were placed, at this time or later.
+    pub(super) fn find(&mut self, of: &Questions, job: &Waiting, earliest: f64) -> Option<f64> {
         let queue = job.queue as usize;
-        let from = if of.queues[queue].backfills { self.soonest } else { self.last[queue] };
+        let from = if of.queues[queue].backfills { self.soonest } else { self.last[queue] }.max(earliest);
         let alike = self.alike.get(&(job.queue, job.request.shape())).into_iter().flatten();
         let from =
             alike.filter(|(limit, _)| *limit <= job.duration).fold(from, |from, (_, start)| from.max(*start));

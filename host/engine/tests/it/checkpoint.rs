@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    Action, Checkpoint, Engine, Event, PendingStates, Policy, Refusal, ResumeError, SavedState, WindowKind,
+    Action, Checkpoint, Config, Engine, Event, PendingStates, Policy, Refusal, ResumeError, SavedState,
+    WindowKind,
 };
 use fluxgate_formats::jobspec::Jobspec;
 use fluxgate_formats::{Idset, JobId};
@@ -253,8 +254,10 @@ proptest! {
         before in prop::collection::vec(op(), 0..60),
         after in prop::collection::vec(op(), 1..40),
         builtin in any::<bool>(),
+        annotate_reason in any::<bool>(),
     ) {
         let mut engine = engine(4, 4);
+        engine.reconfigure(Config { annotate_reason, ..Config::default() });
         if !builtin {
             engine.swap(Box::new(Easy { seen: 0 })).unwrap();
         }

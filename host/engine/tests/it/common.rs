@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use fluxgate_engine::{
-    Abilities, Action, Config, Engine, Event, Explanation, JobColumns, JobEvent, Pass, Policy, PolicyCost,
-    PolicyError, Refusal, SavedState,
+    Abilities, Action, Anew, Config, Engine, Event, Explanation, JobColumns, JobEvent, Pass, Policy,
+    PolicyCost, PolicyError, Refusal, SavedState,
 };
 use fluxgate_formats::jobspec::{Jobspec, Simple};
 use fluxgate_formats::{JobId, R};
@@ -90,6 +90,7 @@ pub struct Script {
     pub state: Option<Result<Vec<u8>, PolicyError>>,
     pub scores: Option<Scores>,
     pub restored: Arc<Mutex<Vec<SavedState>>>,
+    pub again: Option<fn() -> Script>,
 }
 
 impl Script {
@@ -102,11 +103,18 @@ impl Script {
             state: None,
             scores: None,
             restored: Arc::default(),
+            again: None,
         }
     }
 
     pub fn run(mut self, run: impl FnMut(&mut Pass) -> Result<(), PolicyError> + Send + 'static) -> Script {
         self.run = Some(Box::new(run));
+        self
+    }
+
+    /// Other instances are made so.
+    pub fn again(mut self, make: fn() -> Script) -> Script {
+        self.again = Some(make);
         self
     }
 
@@ -160,6 +168,10 @@ impl Policy for Script {
     fn restore(&mut self, state: &SavedState) -> Result<(), PolicyError> {
         self.restored.lock().unwrap().push(state.clone());
         Ok(())
+    }
+    fn anew(&self) -> Option<Anew> {
+        let make = self.again?;
+        Some(Arc::new(move || Ok(Box::new(make()))))
     }
     fn cost(&self) -> PolicyCost {
         PolicyCost::default()

@@ -1,5 +1,6 @@
 //! The engine as its drivers see it: one test program, a module for each subject.
 
+mod annotated;
 mod audit;
 mod bounds;
 mod checkpoint;

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use fluxgate_engine::{
-    About, Engine, Event, GapQuestion, Obstacle, Pass, PolicyError, Questions, Reason, Refusal, Source,
+    About, Engine, Event, GapQuestion, Obstacle, Pass, Policy, PolicyError, Questions, Reason, Refusal,
+    Source,
 };
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
@@ -14,7 +15,7 @@ use proptest::prelude::*;
 use crate::common::*;
 use crate::windows::window;
 
-const ALL: About<'static> = About { jobs_max: 1024, job: None, queues: &[""] };
+const ALL: About<'static> = About { jobs_max: 1024, job: None, queues: &[""], trials: true };
 
 /// Every job has a reservation.
 fn conservative(pass: &mut Pass) -> Result<(), PolicyError> {
@@ -26,12 +27,23 @@ fn conservative(pass: &mut Pass) -> Result<(), PolicyError> {
     Ok(())
 }
 
-const POLICIES: [&str; 3] = ["fcfs", "easy", "conservative"];
+/// The last two can be run on a copy.
+const POLICIES: [&str; 5] = ["fcfs", "easy", "conservative", "easy-again", "sjf"];
+
+fn shortest() -> Script {
+    Script::named("sjf").keys(|jobs| Ok(jobs.duration.clone())).again(shortest)
+}
+
+fn easy_again() -> Script {
+    Script::named("easy").run(easy).again(easy_again)
+}
 
 fn policy(name: &str) -> Script {
     match name {
         "fcfs" => Script::named(name).run(fcfs),
         "easy" => Script::named(name).run(easy),
+        "easy-again" => easy_again(),
+        "sjf" => shortest(),
         _ => Script::named(name).run(conservative),
     }
 }
@@ -187,7 +199,7 @@ proptest! {
 
     /// FEAT-72, FEAT-74, FEAT-77: reasons and times that different commands tell are the same, in any state.
     #[test]
-    fn feat_72_74_77_answers_agree(steps in prop::collection::vec(step(), 1..40), by in 0usize..3) {
+    fn feat_72_74_77_answers_agree(steps in prop::collection::vec(step(), 1..40), by in 0usize..5) {
         let world = world(POLICIES[by], &steps);
         let mut questions = world.questions();
         let rows = questions.rows(None);
@@ -224,11 +236,14 @@ proptest! {
             };
             prop_assert!(fits, "{row:?} {kinds:?}");
             prop_assert!(!why.text(world.now, &|id| id.to_string()).is_empty());
-            // A job of the same kind behind all others is not expected to start before it.
+            // A job of the same kind behind all others is not expected to start before it. A reserved start is the latest.
             let spec = &world.specs[row.id.0 as usize - 1];
             let when = questions.when(spec, row.userid, None).unwrap();
             match (when.expected.start, row.expected.start) {
-                (Some(new), Some(start)) => prop_assert!(new >= start, "{when:?} {row:?}"),
+                (Some(new), Some(start)) => {
+                    let latest = row.expected.source == Source::Reserved;
+                    prop_assert!(latest || new >= start, "{when:?} {row:?}");
+                }
                 (Some(_), None) => prop_assert!(row.expected.source != Source::Forecast, "{when:?} {row:?}"),
                 _ => {}
             }
@@ -244,7 +259,7 @@ proptest! {
     /// FEAT-74: without all that is named as being in the way the job starts.
     #[test]
     fn feat_74_without_its_obstacles_a_job_starts(
-        steps in prop::collection::vec(step(), 1..30), by in 0usize..3,
+        steps in prop::collection::vec(step(), 1..30), by in 0usize..5,
     ) {
         let first = world(POLICIES[by], &steps);
         let ids: Vec<JobId> = first.engine.pending_ids().collect();
@@ -263,7 +278,7 @@ proptest! {
     /// FEAT-72, FEAT-73: every box and every `now` is held by starting it.
     #[test]
     fn feat_72_73_what_is_said_to_start_at_once_does(
-        steps in prop::collection::vec(step(), 1..30), by in 0usize..3, asked in (1u32..9, 0u32..12, any::<bool>()),
+        steps in prop::collection::vec(step(), 1..30), by in 0usize..5, asked in (1u32..9, 0u32..12, any::<bool>()),
     ) {
         let first = world(POLICIES[by], &steps);
         for cores in [false, true] {
@@ -291,12 +306,21 @@ proptest! {
         let starts = world(POLICIES[by], &steps).starts_at_once(&spec);
         if when.expected.source == Source::Free {
             prop_assert!(starts, "{when:?}");
+        } else if by >= 3 {
+            prop_assert!(!starts, "{when:?}");
+        }
+        // FEAT-81: under the policy that decides, as if it were another one.
+        if let Some(anew) = policy(POLICIES[by]).anew() {
+            let under = first.questions().when_under(&spec, 1, None, &anew).unwrap();
+            prop_assert_eq!(under.expected.source == Source::Free, starts, "{:?}", under);
+            prop_assert_eq!(under.obstacles.is_empty(), starts);
+            prop_assert!(starts || under.expected.start.is_none_or(|start| start >= first.now), "{under:?}");
         }
     }
 
     /// FEAT-75: each node once.
     #[test]
-    fn feat_75_nodes_by_the_first_test_that_they_fail(steps in prop::collection::vec(step(), 1..30), by in 0usize..3) {
+    fn feat_75_nodes_by_the_first_test_that_they_fail(steps in prop::collection::vec(step(), 1..30), by in 0usize..5) {
         let world = world(POLICIES[by], &steps);
         let questions = world.questions();
         for id in world.engine.pending_ids() {
@@ -427,4 +451,79 @@ fn feat_73_each_box_is_true_without_the_searches_before_it() {
         let spec = spec(gap.cores as u32, (gap.duration / 10.0) as u32, false);
         assert!(world("conservative", &steps).starts_at_once(&spec), "{gap:?}");
     }
+}
+
+/// A machine of four cores of which two are in use, and a job that waits for all, under this policy.
+fn half_in_use(script: Script) -> Engine {
+    let mut engine = engine(1, 4);
+    install(&mut engine, script, 0.0);
+    let starts = [(1, cores(2, 100.0)), (2, cores(4, 50.0))].map(|job| submit(&mut engine, 0.0, vec![job]));
+    assert_eq!(started(&starts.concat()), [1]);
+    engine
+}
+
+/// FEAT-72: a policy that puts a new job first, and starts it, is asked itself.
+#[test]
+fn feat_72_a_policy_that_can_be_run_on_the_copy_says_where_a_job_stands() {
+    let when = |engine: &Engine, slots: u32, duration: f64| {
+        engine.questions(0.0, &ALL).when(&cores(slots, duration), 1, None).unwrap()
+    };
+    let engine = half_in_use(shortest());
+    let first = when(&engine, 1, 10.0);
+    assert_eq!((first.expected.source, first.expected.start), (Source::Free, Some(0.0)));
+    let behind = when(&engine, 1, 60.0);
+    assert_eq!((behind.expected.source, behind.expected.start), (Source::Forecast, Some(150.0)));
+    assert!(behind.obstacles.contains(&Obstacle::Ahead(1)), "{behind:?}");
+    // It stands first, and is too wide.
+    let wide = when(&engine, 3, 10.0);
+    assert_eq!((wide.expected.source, wide.expected.start), (Source::Forecast, Some(100.0)));
+    assert!(!wide.obstacles.iter().any(|obstacle| matches!(obstacle, Obstacle::Ahead(_))), "{wide:?}");
+    // The engine itself knows nothing of it.
+    assert_eq!((engine.pending(), engine.running()), (1, 1));
+
+    // No other instance can be made, or one would not know what this one has seen: the job stands behind all that wait.
+    let alone = Script::named("sjf").keys(|jobs| Ok(jobs.duration.clone()));
+    let mut observing = shortest();
+    observing.seen = Some(Arc::default());
+    for script in [alone, observing] {
+        let answer = when(&half_in_use(script), 1, 10.0);
+        assert_eq!((answer.expected.source, answer.expected.start), (Source::Forecast, Some(150.0)));
+    }
+    // A priority is one of two things that a key is followed by.
+    let mut questions = engine.questions(0.0, &ALL);
+    let at = |questions: &mut Questions, priority| {
+        questions.when(&cores(1, 50.0), 1, Some(priority)).unwrap().expected.source
+    };
+    assert_eq!((at(&mut questions, 17), at(&mut questions, 16)), (Source::Free, Source::Forecast));
+}
+
+/// FEAT-72: an instance that fails on the copy is not believed.
+#[test]
+fn feat_72_a_policy_that_fails_on_the_copy_says_nothing() {
+    fn failing() -> Script {
+        Script::named("sjf").keys(|_| Err(trap()))
+    }
+    let engine = half_in_use(Script::named("sjf").keys(|jobs| Ok(jobs.duration.clone())).again(failing));
+    let answer = engine.questions(0.0, &ALL).when(&cores(1, 10.0), 1, None).unwrap();
+    assert_eq!((answer.expected.source, answer.expected.start), (Source::Forecast, Some(150.0)));
+}
+
+/// FEAT-72: where keys order the queue that no new instance can give, no priority puts a job before others.
+#[test]
+fn feat_72_a_priority_counts_where_jobs_wait_by_priority() {
+    let ahead = |script: Script| {
+        let mut engine = engine(1, 4);
+        install(&mut engine, script, 0.0);
+        submit(&mut engine, 0.0, vec![(1, cores(4, 100.0)), (2, cores(4, 50.0))]);
+        engine.pass(0.0);
+        let answer = engine.questions(0.0, &ALL).when(&cores(4, 10.0), 1, Some(17)).unwrap();
+        let ahead = answer.obstacles.iter().find_map(|obstacle| match obstacle {
+            Obstacle::Ahead(jobs) => Some(*jobs),
+            _ => None,
+        });
+        ahead.unwrap_or(0)
+    };
+    assert_eq!(ahead(Script::named("conservative").run(conservative)), 0);
+    assert_eq!(ahead(Script::named("learned").keys(|jobs| Ok(jobs.duration.clone()))), 1);
+    assert_eq!(ahead(shortest()), 0, "it is the shortest");
 }

@@ -248,7 +248,7 @@ fn feat_25_two_windows_of_members_share_nodes_where_that_is_asked_for() {
     // Nodes that are chosen are others as long as there are others.
     let wanted = |nodes| Window {
         overlap: true,
-        wanted: Some(Wanted { nodes, constraint: Constraint::All }),
+        wanted: Some(Wanted { nodes, cores: 0, constraint: Constraint::All }),
         ..dedicated(window("dat2", (150.0, 250.0), Idset::new()), &[8], &[], false)
     };
     assert_eq!(engine.plan_window(wanted(1), 0.0).unwrap().window.ranks, ranks("2"));

@@ -280,3 +280,38 @@ fn feat_11_the_downtime_of_a_file_system() {
 fn engine_units(gb: u64) -> u64 {
     gb * 1_000_000_000
 }
+
+/// FEAT-10: as many nodes as have so many cores, chosen at creation and replaced until the start.
+#[test]
+fn feat_10_nodes_with_so_many_cores_are_chosen() {
+    let r = json!({"version": 1, "execution": {
+        "R_lite": [{"rank": "0-1", "children": {"core": "0-3"}}, {"rank": "2-3", "children": {"core": "0-15"}}],
+        "nodelist": ["n[0-3]"], "starttime": 0.0, "expiration": 0.0,
+    }});
+    let mut machine =
+        fluxgate_graph::Resources::from_r(&fluxgate_formats::R::from_value(&r).unwrap()).unwrap();
+    machine.set_up(&ranks("0-3"));
+    let mut engine = fluxgate_engine::Engine::new(machine, fluxgate_engine::Config::default());
+    let wanted = |nodes: u32, cores: u64| {
+        let mut made = window("w", (100.0, 200.0), ranks(""));
+        let constraint = fluxgate_formats::constraint::Constraint::All;
+        made.wanted = Some(fluxgate_engine::Wanted { nodes, cores, constraint });
+        made
+    };
+    for (nodes, cores, chosen) in [(0, 1, "0"), (0, 5, "0-1"), (0, 9, "0-2"), (3, 5, "0-2"), (1, 40, "0-3")] {
+        let plan = engine.plan_window(wanted(nodes, cores), 0.0).unwrap();
+        assert_eq!(plan.window.ranks, ranks(chosen), "{nodes} nodes, {cores} cores");
+    }
+    let why = engine.plan_window(wanted(0, 41), 0.0).unwrap_err().to_string();
+    assert!(why.contains("41 cores are asked for"), "{why}");
+    let none = engine.plan_window(wanted(0, 0), 0.0).unwrap_err().to_string();
+    assert!(none.contains("one node or core at least"), "{none}");
+    put(&mut engine, wanted(0, 8), 0.0);
+    assert_eq!(engine.window("w").unwrap().ranks, ranks("0-1"));
+    engine.step(fluxgate_engine::Event::Down(ranks("1")), 10.0);
+    let repaired = engine.window("w").unwrap();
+    assert_eq!((&repaired.ranks, repaired.degraded), (&ranks("0,2"), false), "kept ones first");
+    engine.step(fluxgate_engine::Event::Down(ranks("2-3")), 10.0);
+    let repaired = engine.window("w").unwrap();
+    assert_eq!((&repaired.ranks, repaired.degraded), (&ranks("0,2"), true), "too few are up");
+}

@@ -357,7 +357,7 @@ fn feat_10_nodes_are_chosen_and_replaced_until_the_start() {
     let mut engine = engine(4, 1);
     submit(&mut engine, 0.0, vec![(1, nodes(1, 500.0, "", None))]);
     let mut wanted = window("dat", (100.0, 200.0), Idset::new());
-    wanted.wanted = Some(Wanted { nodes: 2, constraint: Constraint::All });
+    wanted.wanted = Some(Wanted { nodes: 2, cores: 0, constraint: Constraint::All });
     put(&mut engine, dedicated(wanted, &[7], &[], false), 0.0);
     let chosen = |engine: &Engine| engine.window("dat").map(|w| (w.ranks.to_string(), w.degraded)).unwrap();
     assert_eq!(chosen(&engine), ("1-2".to_owned(), false), "rank 0 is expected to be in use");
@@ -371,7 +371,7 @@ fn feat_10_nodes_are_chosen_and_replaced_until_the_start() {
     engine.step(Event::Down(ranks("2")), 101.0);
     engine.step(Event::Up(ranks("3")), 101.0);
     assert_eq!(chosen(&engine), ("1-2".to_owned(), false), "not after its start");
-    let many = Wanted { nodes: 4, constraint: Constraint::All };
+    let many = Wanted { nodes: 4, cores: 0, constraint: Constraint::All };
     let many = Window {
         wanted: Some(many),
         ..dedicated(window("b", (300.0, 400.0), Idset::new()), &[7], &[], false)
@@ -509,4 +509,35 @@ fn feat_30_what_is_not_accepted() {
     assert_eq!(said(many), "dst: more than 1024 members");
     let users: Vec<u32> = (0..1025).collect();
     assert_eq!(said(dedicated(good(), &users, &[], false)), "dst: more than 1024 members");
+}
+
+/// FEAT-8: a window that no job meets costs a policy that reserves for every job not one search, and changes no start.
+#[test]
+fn feat_8_reservations_are_made_anew_in_place_beside_a_far_window() {
+    fn reserve_all(pass: &mut Pass) -> Result<(), PolicyError> {
+        while let Some(candidate) = pass.next() {
+            let _ = pass.start_or_reserve(candidate)?;
+        }
+        Ok(())
+    }
+    let run = |far: bool| {
+        let mut engine = engine(4, 4);
+        install(&mut engine, Script::named("conservative").run(reserve_all), 0.0);
+        if far {
+            put(&mut engine, window("far", (1e6, 2e6), ranks("0-3")), 0.0);
+        }
+        let mut starts = Vec::new();
+        for id in 1..=60u64 {
+            let now = id as f64;
+            engine.step(of_user(id, 1, cores(1 + (id * 7 % 16) as u32, 50.0 + (id * 31 % 90) as f64)), now);
+            starts.extend(started(&engine.pass(now)));
+            let oldest = engine.running_ids().next();
+            if let Some(oldest) = oldest.filter(|_| id % 3 == 0) {
+                engine.step(free(oldest.0), now);
+                starts.extend(started(&engine.pass(now)));
+            }
+        }
+        (starts, engine.stats().matches, engine.stats().reservations)
+    };
+    assert_eq!(run(true), run(false));
 }

@@ -11,6 +11,7 @@
 //! machine.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
 
@@ -166,13 +167,13 @@ impl Window {
 }
 
 /// An occurrence of a window in the order of the calendar.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Occurrence {
     id: WindowId,
     /// Its place in the window.
     at: u32,
     span: WindowSpan,
-    float: Option<f64>,
+    window: Arc<Window>,
     /// The last end of this occurrence and of those before it.
     last_end: f64,
 }
@@ -180,9 +181,11 @@ struct Occurrence {
 /// All windows. See the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calendar {
-    pub(crate) windows: BTreeMap<WindowId, Window>,
+    pub(crate) windows: BTreeMap<WindowId, Arc<Window>>,
     /// By the time from which they keep their nodes, then by window and place in it.
     occurrences: Vec<Occurrence>,
+    /// All starts and ends, in order.
+    turns: Vec<f64>,
 }
 
 /// What windows leave a request of a span.
@@ -212,9 +215,12 @@ impl Calendar {
 
     pub(crate) fn put(&mut self, id: WindowId, window: Window) {
         self.occurrences.retain(|occurrence| occurrence.id != id);
-        let new = (0..).zip(&window.spans);
-        let float = window.float;
-        let new = new.map(|(at, span)| Occurrence { id, at, span: *span, float, last_end: span.end });
+        let window = Arc::new(window);
+        let of = |(at, span): (u32, &WindowSpan)| {
+            let window = Arc::clone(&window);
+            Occurrence { id, at, span: *span, window, last_end: span.end }
+        };
+        let new: Vec<Occurrence> = (0..).zip(&window.spans).map(of).collect();
         self.occurrences.extend(new);
         self.occurrences
             .sort_by(|a, b| a.span.from.total_cmp(&b.span.from).then((a.id, a.at).cmp(&(b.id, b.at))));
@@ -223,6 +229,10 @@ impl Calendar {
     }
 
     fn measure(&mut self) {
+        let spans = self.occurrences.iter().map(|occurrence| occurrence.span);
+        self.turns = spans.flat_map(|span| [span.start, span.end]).collect();
+        self.turns.sort_by(f64::total_cmp);
+        self.turns.dedup();
         let mut last_end = f64::NEG_INFINITY;
         for occurrence in &mut self.occurrences {
             last_end = last_end.max(occurrence.span.end);
@@ -240,23 +250,16 @@ impl Calendar {
         let first = self.occurrences.partition_point(|occurrence| occurrence.last_end <= start);
         let before = self.occurrences[first..].iter().take_while(move |it| it.span.from < end);
         let met = before.filter(move |it| {
-            it.span.end > start && it.float.is_none_or(|float| it.span.start <= start && end > start + float)
+            it.span.end > start
+                && it.window.float.is_none_or(|float| it.span.start <= start && end > start + float)
         });
-        met.map(|it| (it.id, &it.span, &self.windows[&it.id]))
+        met.map(|it| (it.id, &it.span, &*it.window))
     }
 
     /// The first time after `now` at which a request may start that might not before; infinite if there is none.
     pub(crate) fn next_turn(&self, now: f64) -> f64 {
-        // All before the first of these have ended.
-        let first = self.occurrences.partition_point(|occurrence| occurrence.last_end <= now);
-        let mut next = f64::INFINITY;
-        for span in self.occurrences[first..].iter().map(|occurrence| &occurrence.span) {
-            if span.from >= next {
-                break;
-            }
-            next = [span.start, span.end].into_iter().filter(|time| *time > now).fold(next, f64::min);
-        }
-        next
+        let next = self.turns.partition_point(|turn| *turn <= now);
+        self.turns.get(next).copied().unwrap_or(f64::INFINITY)
     }
 
     /// The last window among some that a span meets, with the latest end of a span that does not meet it, and the time until which

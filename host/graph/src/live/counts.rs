@@ -16,7 +16,7 @@ use crate::layout::template::TemplateId;
 use crate::live::future;
 use crate::live::ledger::Allocation;
 use crate::live::machine::{Helps, Machine};
-use crate::live::plan::Delay;
+use crate::live::places::Delay;
 use crate::live::profile::Profile;
 use crate::live::request::{Kind, Request};
 use crate::live::reservations::Reservation;

@@ -10,15 +10,26 @@
 
 use fluxgate_formats::JobId;
 
+use crate::live::reservations::Reservation;
 use crate::live::resources::Resources;
 
 impl Resources {
     /// True if the reservations can be made anew one by one, by [`renew`](Self::renew): a plan in counts has all of them
-    /// at their times, and there are no windows.
+    /// at their times, and no window meets any of them, or would if it started sooner.
     pub fn can_renew(&mut self, now: f64) -> bool {
         let due = self.machine.reservations.iter().next().is_some_and(|first| first.start >= now);
-        due && self.machine.calendar.is_empty()
-            && self.with_plan(now, |plan, machine| plan.keeps_all(machine))
+        due && !self.meets_any_window(now) && self.with_plan(now, |plan, machine| plan.keeps_all(machine))
+    }
+
+    /// True if a window is between now and the last end of a reservation.
+    fn meets_any_window(&self, now: f64) -> bool {
+        let (calendar, reservations) = (&self.machine.calendar, &self.machine.reservations);
+        if calendar.is_empty() {
+            return false;
+        }
+        let last = reservations.iter().map(Reservation::latest_end).fold(now, f64::max);
+        calendar.windows.values().any(|window| window.float.is_some())
+            || calendar.meeting(now, last).next().is_some()
     }
 
     /// Makes the reservation of a job anew: its earliest start beside running jobs and all reservations with a start

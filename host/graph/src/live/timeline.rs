@@ -17,6 +17,7 @@ use crate::live::reservations::Reservation;
 use crate::live::take::{self, Match};
 use crate::live::view::{Eligible, Order, Overlay, Where};
 use crate::live::window_pools::Future;
+use crate::live::window_walk::WindowWalk;
 use crate::live::{future, local, share};
 
 /// Former places of reservations, by job.
@@ -160,9 +161,12 @@ pub(crate) fn simulate(
                         spare,
                         after: Overlay::default(),
                     });
-                    let index = steps.len() - 1;
-                    let after = states_reserved(&machine.graph, &steps, &over, &overlay);
-                    steps[index].after = after;
+                    // Of a simulation with an extra start only the places are used.
+                    if extra.is_none() {
+                        let after = states_reserved(&machine.graph, &steps, &over, &overlay);
+                        let index = steps.len() - 1;
+                        steps[index].after = after;
+                    }
                 }
                 None => match &extra {
                     // Also if it starts after the end of the extra start: an earlier reservation may have moved to
@@ -239,17 +243,24 @@ fn place(
     (at, r): (f64, &Reservation),
     hints: &Hints,
 ) -> Option<Match> {
-    let eligible = machine.eligible_between(&r.request, at, at + r.limit);
-    let less = machine.less(Some(overlay), &r.request, future, (at, at + r.limit));
+    let span = (at, at + r.limit);
+    let less = machine.less(Some(overlay), &r.request, future, span);
     let overlay = less.as_ref().unwrap_or(overlay);
+    let between = || machine.eligible_between(&r.request, span.0, span.1);
     // The former place is best: then no other reservation moves.
     if let Some((shape, found)) = hints.get(&r.id)
         && *shape == r.request.shape
-        && still(machine, overlay, &eligible, found)
     {
-        return Some(found.clone());
+        let nodes = found.nodes.iter().map(|(node, _)| *node);
+        let there = match machine.leaves(&r.request, nodes, span) {
+            Some(left) => left && still(machine, overlay, &machine.eligible(&r.request), found),
+            None => still(machine, overlay, &between(), found),
+        };
+        if there {
+            return Some(found.clone());
+        }
     }
-    matcher::find_in(machine.view(Some(overlay)), &r.request, &eligible, Order::Late)
+    matcher::find_in(machine.view(Some(overlay)), &r.request, &between(), Order::Late)
 }
 
 /// True if a former match is still possible in an overlay.
@@ -283,7 +294,6 @@ struct Count<'a> {
     need: &'a Need,
     want: u64,
     sum: u64,
-    eligible: &'a Eligible,
     /// Only idle nodes count.
     idle: bool,
 }
@@ -294,6 +304,10 @@ pub(crate) struct Sweep<'a> {
     now: f64,
     steps: &'a [Step],
     pub(crate) overlay: Overlay,
+    /// What the constraint of the request allows,
+    base: &'a Eligible,
+    /// and what windows leave of it.
+    windows: Option<WindowWalk<'a>>,
     count: Option<Count<'a>>,
     events: Vec<(f64, Event)>,
     next: usize,
@@ -324,8 +338,9 @@ impl<'a> Sweep<'a> {
                 |template: &NodeTemplate, state: &[u64]| local::capacity(graph, template, state, need, want);
             let idle = request.whole_nodes;
             let sum = machine.view(None).total(Where { eligible, range: all, idle }, &mut fits);
-            Count { need, want, sum, eligible, idle }
+            Count { need, want, sum, idle }
         });
+        let windows = WindowWalk::new(machine, request, eligible, now);
         let mut events: Vec<(f64, Event)> = Vec::new();
         for (end, id) in machine.ledger.ends().filter(|(end, _)| end.is_finite()) {
             events.push((future::ends_at(end, now), Event::JobEnds(id)));
@@ -339,7 +354,21 @@ impl<'a> Sweep<'a> {
         let order = |e: &Event| u8::from(matches!(e, Event::StepBegins(_)));
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
         let turn = machine.calendar.next_turn(now);
-        Sweep { machine, now, steps, overlay: Overlay::default(), count, events, next: 0, turn, begun: false }
+        let (base, overlay) = (eligible, Overlay::default());
+        Sweep { machine, now, steps, overlay, base, windows, count, events, next: 0, turn, begun: false }
+    }
+
+    /// Windows leave the nodes of a start at the present time or later, until the next; `end` is that of its span.
+    pub(crate) fn leave(&mut self, start: f64, end: f64) {
+        let Some(mut windows) = self.windows.take() else { return };
+        let (base, machine) = (self.base, self.machine);
+        windows.to(base, machine, (start, end), |left, node, add| self.count_node(left, node, add));
+        self.windows = Some(windows);
+    }
+
+    /// The nodes of the last start for which [`leave`](Self::leave) was called; `None` if windows must be asked for it.
+    pub(crate) fn left(&self) -> Option<&Eligible> {
+        self.windows.as_ref().map(|windows| &windows.left)
     }
 
     /// Advances to the next time; the first is now.
@@ -380,24 +409,30 @@ impl<'a> Sweep<'a> {
 
     /// Adds the counts of some nodes, or subtracts them.
     fn track(&mut self, nodes: impl Iterator<Item = u32>, add: bool) {
+        if self.count.is_none() {
+            return;
+        }
+        let windows = self.windows.take();
+        let eligible = windows.as_ref().map_or(self.base, |windows| &windows.left);
+        nodes.for_each(|node| self.count_node(eligible, node, add));
+        self.windows = windows;
+    }
+
+    /// The same for one node among these.
+    fn count_node(&mut self, eligible: &Eligible, node: u32, add: bool) {
         let Some(count) = &mut self.count else { return };
         let graph = &self.machine.graph;
-        for node in nodes {
-            let template = graph.nodes[node as usize].template;
-            if !self.machine.index.is_up(node)
-                || !count.eligible.template(template)
-                || !count.eligible.node(node)
-            {
-                continue;
-            }
-            let state = self.overlay.get(node).unwrap_or_else(|| &self.machine.index.state(node).free);
-            let template = graph.template(node);
-            let fits = match count.idle && state != &*template.idle {
-                true => 0,
-                false => local::capacity(graph, template, state, count.need, count.want),
-            };
-            count.sum = if add { count.sum.saturating_add(fits) } else { count.sum.saturating_sub(fits) };
+        let template = graph.nodes[node as usize].template;
+        if !self.machine.index.is_up(node) || !eligible.template(template) || !eligible.node(node) {
+            return;
         }
+        let state = self.overlay.get(node).unwrap_or_else(|| &self.machine.index.state(node).free);
+        let template = graph.template(node);
+        let fits = match count.idle && state != &*template.idle {
+            true => 0,
+            false => local::capacity(graph, template, state, count.need, count.want),
+        };
+        count.sum = if add { count.sum.saturating_add(fits) } else { count.sum.saturating_sub(fits) };
     }
 
     /// The end of the present state; infinite after the last time.

@@ -61,6 +61,21 @@ impl Machine {
         beside
     }
 
+    /// True if no window keeps one of these nodes from a request for a span; `None` if the nodes of [`eligible_between`](Self::eligible_between)
+    /// decide.
+    pub(crate) fn leaves(
+        &self,
+        request: &Request,
+        nodes: impl Iterator<Item = u32> + Clone,
+        (start, end): (f64, f64),
+    ) -> Option<bool> {
+        if request.access().is_some() {
+            return None;
+        }
+        let kept = |window: &Window| nodes.clone().any(|node| window.nodes.contains(node as usize));
+        Some(!self.met(request, start, end).any(|(_, _, window)| kept(window)))
+    }
+
     /// The nodes that the constraint of a request and the windows allow for a span.
     pub(crate) fn eligible_between(&self, request: &Request, start: f64, end: f64) -> Arc<Eligible> {
         let base = self.eligible(request);
@@ -153,10 +168,10 @@ impl Machine {
     }
 
     fn own_window(&self, request: &Request) -> Option<&Window> {
-        self.calendar.windows.get(&request.access()?.window())
+        self.calendar.windows.get(&request.access()?.window()).map(|window| &**window)
     }
 
-    fn node_set(&self, eligible: &Eligible) -> FixedBitSet {
+    pub(crate) fn node_set(&self, eligible: &Eligible) -> FixedBitSet {
         let nodes = self.graph.nodes.len();
         let mut set = FixedBitSet::with_capacity(nodes);
         match eligible {
@@ -244,7 +259,7 @@ impl Resources {
         let after = request.fills()?;
         let own = request.access().is_some_and(|access| access.window() == window);
         let begins = |window: &Window| window.fills && window.spans.iter().any(|span| span.from == latest);
-        let fills = !own && self.machine.calendar.windows.get(&window).is_some_and(begins);
+        let fills = !own && self.machine.calendar.windows.get(&window).is_some_and(|window| begins(window));
         (fills && latest > now && now + after <= latest).then_some(latest)
     }
 
@@ -257,6 +272,14 @@ impl Resources {
     pub fn window_ranks(&self, id: WindowId) -> Idset {
         let nodes = self.machine.calendar.windows.get(&id).map(|window| window.nodes.ones());
         nodes.into_iter().flatten().map(|node| self.machine.graph.nodes[node].rank).collect()
+    }
+
+    /// The cores of each rank.
+    pub fn cores_by_rank(&self) -> BTreeMap<u32, u64> {
+        let graph = &self.machine.graph;
+        let cores =
+            |node: &crate::layout::graph::Node| (node.rank, graph.templates[node.template.0 as usize].cores);
+        graph.nodes.iter().map(cores).collect()
     }
 
     /// The ranks, removed ones left out, that meet a constraint (RFC 31).

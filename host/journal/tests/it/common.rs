@@ -29,7 +29,7 @@ fn window(name: &str, start: f64, dice: u64) -> Window {
     Window {
         kind,
         margin: 1.0,
-        wanted: (dice & 1024 == 0).then_some(Wanted { nodes: 2, constraint: Constraint::All }),
+        wanted: (dice & 1024 == 0).then_some(Wanted { nodes: 2, cores: 0, constraint: Constraint::All }),
         replace: true,
         members: Members { queues, ..Members::default() },
         overlap: dice & 2048 == 0,

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::journal;
+use super::other_policies::OwnerOnly;
 use super::reservations::NotAllowed;
 use crate::answers;
 use crate::host::Usage;
@@ -103,7 +104,8 @@ impl Service {
             Err(error) => {
                 let why = format!("{error:#}");
                 self.record_refused(request, &why);
-                let errnum = if error.is::<NotAllowed>() { errno::EPERM } else { errno::EINVAL };
+                let denied = error.is::<NotAllowed>() || error.is::<OwnerOnly>();
+                let errnum = if denied { errno::EPERM } else { errno::EINVAL };
                 self.send(request.error(errnum, &why));
             }
         }

@@ -20,12 +20,12 @@ use crate::pending_swap::PendingSwap;
 use crate::policy_choice::Origin;
 
 /// Most components that are compiled at a time for `policy-load`.
-const LOADS_MAX: usize = 4;
+pub(super) const LOADS_MAX: usize = 4;
 
 /// Longest probation in seconds: a year.
 const PROBATION_MAX: f64 = 366.0 * 86_400.0;
 
-fn config(payload: &Value) -> Result<Config> {
+pub(super) fn config(payload: &Value) -> Result<Config> {
     let empty = Map::new();
     let object = match &payload["config"] {
         Value::Null => &empty,

@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::control::Answer;
+use super::other_policies::Other;
 use crate::answers::{self, Asker};
 use crate::forecasts::Forecasts;
 use crate::settings::FluxTables;
@@ -35,11 +36,28 @@ const GUEST_WAITING_MAX: usize = 8;
 /// Most jobs that one question thinks of.
 const VARIANTS_MAX: usize = 16;
 
+/// Most time that the answers about the jobs of one question take; then it ends with an error.
+const TIME_MAX: Duration = Duration::from_secs(1);
+
 /// A question that waits for its answer.
 pub(super) struct Asked {
-    request: ControlRequest,
-    asker: Asker,
-    what: Question,
+    pub(super) request: ControlRequest,
+    pub(super) asker: Asker,
+    pub(super) what: Question,
+}
+
+impl Asked {
+    /// The same under another policy.
+    pub(super) fn under(mut self, policy: Other) -> Asked {
+        if let Question::When { other, .. } = &mut self.what {
+            *other = Some(policy);
+        }
+        self
+    }
+
+    fn is_under_other(&self) -> bool {
+        matches!(self.what, Question::When { other: Some(_), .. })
+    }
 }
 
 pub(crate) enum Question {
@@ -53,6 +71,8 @@ pub(crate) enum Question {
     When {
         jobs: Vec<Jobspec>,
         priority: Option<u32>,
+        /// Under this policy, not under the one that decides.
+        other: Option<Other>,
     },
     Gaps(GapQuestion),
     /// The jobs of a queue, or of all, in order.
@@ -70,6 +90,17 @@ pub(crate) enum Found {
 
 fn jobspec(value: &Value) -> Result<Jobspec> {
     Ok(Jobspec::from_value(value)?)
+}
+
+/// The answers about some jobs, of which there are so many, have taken this long.
+///
+/// # Errors
+/// It is too long.
+pub(super) fn in_time(done: usize, of: usize, spent: Duration) -> Result<()> {
+    if spent >= TIME_MAX {
+        bail!("{done} of {of} answers took a second; ask about fewer jobs");
+    }
+    Ok(())
 }
 
 impl Question {
@@ -127,7 +158,7 @@ impl Question {
                         Some(priority.ok_or_else(|| anyhow!("priority: expected an integer of 32 bits"))?)
                     }
                 };
-                Question::When { jobs, priority }
+                Question::When { jobs, priority, other: None }
             }
             "gaps" => {
                 let queue = queue.or_else(|| tables.default_queue.clone()).unwrap_or_default();
@@ -163,7 +194,13 @@ impl Question {
         }
     }
 
-    pub(crate) fn answer(self, of: &mut Questions, asker: &Asker) -> Result<Found> {
+    /// `spent` tells how long the answer has taken so far.
+    pub(crate) fn answer(
+        self,
+        of: &mut Questions,
+        asker: &Asker,
+        spent: &dyn Fn() -> Duration,
+    ) -> Result<Found> {
         match self {
             Question::Job { id, nodes, changes } => {
                 let unknown = || match asker.admin {
@@ -180,15 +217,22 @@ impl Question {
                 let helps = changes.into_iter().filter_map(try_out).collect();
                 Ok(Found::Job(id, Box::new(why), tests, helps))
             }
-            Question::When { jobs, priority } => {
-                let mut rows = Vec::new();
+            Question::When { jobs, priority, other: Some(other) } => {
+                Ok(Found::Done(other.when(of, asker, (&jobs, priority), spent)?))
+            }
+            Question::When { jobs, priority, other: None } => {
+                let (priority, source) = of.priority(asker.userid, priority);
+                let (mut rows, most) = (Vec::new(), jobs.len());
                 for job in jobs {
+                    in_time(rows.len(), most, spent())?;
                     rows.push(match of.when(&job, asker.userid, priority) {
                         Ok(when) => answers::when(of, asker, &when),
                         Err(never) => json!({"never": never.to_string()}),
                     });
                 }
-                Ok(Found::Done(json!({"as_of": of.now(), "jobs": rows})))
+                Ok(Found::Done(json!({
+                    "as_of": of.now(), "priority": priority, "priority_from": source.name(), "jobs": rows,
+                })))
             }
             Question::Gaps(question) => {
                 let gaps = of.gaps(&question)?;
@@ -296,6 +340,9 @@ impl Service {
                 wait.as_secs() + 1
             );
         }
+        if matches!(what, Question::When { .. }) && !request.payload["policy"].is_null() {
+            return self.ask_other(request, asker, what);
+        }
         self.asked.push(Asked { request: request.clone(), asker, what });
         Ok(Answer::Later)
     }
@@ -313,24 +360,32 @@ impl Service {
                 }
                 self.guest_is_answered = true;
             }
+            let under_other = asked.is_under_other();
             let Asked { request, asker, what } = asked;
             let Some(engine) = &self.engine else { continue };
             let begin = self.host.elapsed();
             let (job, queues) = what.about();
-            let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues };
+            let trials = matches!(what, Question::When { .. });
+            let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues, trials };
             let mut of = engine.questions(self.host.now(), &about);
             let copied = self.host.elapsed().saturating_sub(begin);
             self.start_work(
                 "question",
                 move |host| {
                     let begin = host.elapsed();
-                    let found = what.answer(&mut of, &asker);
+                    let spent = || host.elapsed().saturating_sub(begin);
+                    let found = what.answer(&mut of, &asker, &spent);
                     if matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
                         of.expected();
                     }
                     (of, found, host.elapsed().saturating_sub(begin).saturating_add(copied))
                 },
-                move |service, (of, found, took)| service.answered(&request, &asker, of, found, took),
+                move |service, (of, found, took)| {
+                    if under_other {
+                        service.other_policies_budget.spend(asker.userid, service.host.elapsed(), took);
+                    }
+                    service.answered(&request, &asker, of, found, took);
+                },
             );
         }
     }
@@ -377,5 +432,40 @@ impl Service {
             Ok(answer) => self.send(request.ok(&answer)),
             Err(error) => self.send(request.error(errno::EINVAL, &format!("{error:#}"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use fluxgate_engine::{Config, Engine};
+    use fluxgate_formats::R;
+    use fluxgate_formats::jobspec::Simple;
+    use fluxgate_graph::Resources;
+
+    use super::*;
+
+    #[test]
+    fn feat_76_answers_about_many_jobs_end_after_a_second() {
+        let r = json!({"version": 1, "execution": {
+            "R_lite": [{"rank": "0", "children": {"core": "0-3"}}], "nodelist": ["n0"], "starttime": 0, "expiration": 0,
+        }});
+        let resources = Resources::from_r(&R::from_value(&r).unwrap()).unwrap();
+        let engine = Engine::new(resources, Config::default());
+        let about = About { trials: true, queues: &[""], ..About::default() };
+        let asker = Asker { userid: 1, admin: false, private: false };
+        let job =
+            Simple { slots: 1, command: vec!["app".to_owned()], ..Simple::default() }.build().to_value();
+        let payload = json!({"jobs": [job, job, job]});
+        let ask = |each: u64| {
+            let question = Question::read("when", &payload, &FluxTables::default()).unwrap();
+            let asked = Cell::new(0);
+            let spent = || Duration::from_millis(each * asked.replace(asked.get() + 1));
+            question.answer(&mut engine.questions(0.0, &about), &asker, &spent).map(drop)
+        };
+        assert!(ask(499).is_ok());
+        let why = ask(500).unwrap_err().to_string();
+        assert_eq!(why, "2 of 3 answers took a second; ask about fewer jobs");
     }
 }

@@ -101,7 +101,9 @@ fn pools(
 fn row(resources: &Resources, window: &Window, now: f64, asker: Option<&Asker>) -> Value {
     let first = window.occurrences.first();
     let places = match &window.wanted {
-        Some(wanted) => json!({"nodes": wanted.nodes, "constraint": wanted.constraint}),
+        Some(wanted) => {
+            json!({"nodes": wanted.nodes, "cores": wanted.cores, "constraint": wanted.constraint})
+        }
         None => json!({"hosts": hosts(resources, &window.ranks)}),
     };
     let of = &window.members;
@@ -244,20 +246,22 @@ impl Service {
         if engine.window(&asked.name).is_some_and(|window| !window.occurrences.is_empty()) {
             bail!("{}: there is such a reservation; `alter` changes it", asked.name);
         }
-        let (ranks, wanted) = match (&asked.hosts, asked.nodes) {
-            (Some(_), Some(_)) => bail!("{}: hosts or a number of nodes, not both", asked.name),
-            (Some(_), None) if asked.constraint.is_some() => {
-                bail!("{}: a constraint goes with a number of nodes, not with hosts", asked.name)
+        let chosen = asked.nodes.is_some() || asked.cores.is_some();
+        let (nodes, cores) = (asked.nodes.unwrap_or(0), asked.cores.unwrap_or(0));
+        let (ranks, wanted) = match (&asked.hosts, chosen) {
+            (Some(_), true) => bail!("{}: hosts or a number of nodes or cores, not both", asked.name),
+            (Some(_), false) if asked.constraint.is_some() => {
+                bail!("{}: a constraint goes with a number of nodes or cores, not with hosts", asked.name)
             }
-            (Some(hosts), None) => (ranks_of(engine.resources(), hosts)?, None),
-            (None, Some(nodes)) => {
+            (Some(hosts), false) => (ranks_of(engine.resources(), hosts)?, None),
+            (None, true) => {
                 let constraint = asked.constraint.unwrap_or(Constraint::All);
-                (Idset::new(), Some(Wanted { nodes, constraint }))
+                (Idset::new(), Some(Wanted { nodes, cores, constraint }))
             }
-            (None, None) if asked.pools.is_empty() => {
-                bail!("{}: it needs hosts, a number of nodes or pools", asked.name)
+            (None, false) if asked.pools.is_empty() => {
+                bail!("{}: it needs hosts, a number of nodes or cores, or pools", asked.name)
             }
-            (None, None) => (Idset::new(), None),
+            (None, false) => (Idset::new(), None),
         };
         let pools = pools(engine.resources(), &asked.name, &asked.pools)?;
         let maintenance = asked.kind == WindowKind::Maintenance;
@@ -318,16 +322,18 @@ impl Service {
             let (start, end) = (asked.start.unwrap_or(first.start), asked.end.unwrap_or(first.end));
             window.occurrences[0] = self.occurrence(start, end);
         }
-        match (&asked.hosts, asked.nodes) {
-            (Some(_), Some(_)) => bail!("{}: hosts or a number of nodes, not both", asked.name),
-            (Some(hosts), None) => {
+        let chosen = asked.nodes.is_some() || asked.cores.is_some();
+        match (&asked.hosts, chosen) {
+            (Some(_), true) => bail!("{}: hosts or a number of nodes or cores, not both", asked.name),
+            (Some(hosts), false) => {
                 (window.ranks, window.wanted) = (ranks_of(engine.resources(), hosts)?, None);
             }
-            (None, Some(nodes)) => {
+            (None, true) => {
                 let constraint = window.wanted.map_or(Constraint::All, |wanted| wanted.constraint);
-                window.wanted = Some(Wanted { nodes, constraint });
+                let (nodes, cores) = (asked.nodes.unwrap_or(0), asked.cores.unwrap_or(0));
+                window.wanted = Some(Wanted { nodes, cores, constraint });
             }
-            (None, None) => {}
+            (None, false) => {}
         }
         let members = &mut window.members;
         members.users.extend(asked.users_add);

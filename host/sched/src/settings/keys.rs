@@ -59,6 +59,11 @@ pub const KEYS: &[Key] = &[
     ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(
+        "annotate-reason",
+        "true or false",
+        "tell jobs why they wait in a form for programs too (annotation sched.reason)",
+    ),
+    key(
         "estimates",
         PERIOD,
         "how often jobs without a promised start are told when they are expected to start; 0 is never",

@@ -22,7 +22,7 @@ fn without_anything_the_defaults_are_those_of_the_engine() {
 fn a_table_sets_every_key() {
     let mut table = json!({
         "policy": "/opt/mine.wasm", "policy-config": {"depth": 4, "fair": true, "window": "5m"},
-        "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "record-format": "rv1", "annotate": false, "estimates": "5m",
+        "policies": "/opt/policies", "queue-depth": 8, "placement": "pack", "record-format": "rv1", "annotate": false, "annotate-reason": true, "estimates": "5m",
         "queues": {"debug": {"placement": "lonodex"}, "batch": {}},
         "log-level": "DEBUG", "candidates-per-pass-max": 5, "decisions-per-pass-max": 6,
         "reservations-max": 0, "queues-max": 7, "annotation-bytes-per-job-max": 9,
@@ -57,7 +57,7 @@ fn a_table_sets_every_key() {
     assert_eq!((guard.probation_wait_max, guard.probation_starts_per_hour_min), (3600.0, 15));
     let gate = (guard.promote_passes_min, guard.promote_differences_max, guard.promote_wait_max);
     assert_eq!(gate, (16, 17, 18));
-    assert_eq!((engine.placement, engine.annotate), (Placement::Pack, false));
+    assert_eq!((engine.placement, engine.annotate, engine.annotate_reason), (Placement::Pack, false, true));
     assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
     assert_eq!(
         settings.reservations,

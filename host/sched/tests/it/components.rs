@@ -15,6 +15,10 @@ use wit_parser::Resolve;
 const ORDERS: &str = "(i32.store (i32.const 608) (i32.load offset=16 (local.get 0)))
     (i32.store (i32.const 612) (i32.load offset=20 (local.get 0)))
     (i32.const 608)";
+/// Gives back the limits as keys: the shortest job first.
+const SHORTEST: &str = "(i32.store (i32.const 608) (i32.load offset=24 (local.get 0)))
+    (i32.store (i32.const 612) (i32.load offset=28 (local.get 0)))
+    (i32.const 608)";
 /// Fails whenever it is asked for keys.
 const FAILS: &str = "unreachable";
 
@@ -53,7 +57,7 @@ fn component(name: &str, keys: &str) -> Vec<u8> {
     ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
 }
 
-/// `steady` and `other` order by submission, `faulty` fails when it is asked.
+/// `steady` and `other` order by submission, `short` by limit, `faulty` fails when it is asked.
 pub struct InMemory {
     loader: Loader,
     bytes: BTreeMap<String, Vec<u8>>,
@@ -66,7 +70,12 @@ impl InMemory {
         let of = |name: &str, keys: &str| (name.to_owned(), component(name, keys));
         InMemory {
             loader: Loader::without_clock(Limits::default()).unwrap(),
-            bytes: BTreeMap::from([of("steady", ORDERS), of("other", ORDERS), of("faulty", FAILS)]),
+            bytes: BTreeMap::from([
+                of("steady", ORDERS),
+                of("other", ORDERS),
+                of("faulty", FAILS),
+                of("short", SHORTEST),
+            ]),
             strict: false,
         }
     }

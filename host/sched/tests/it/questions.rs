@@ -119,6 +119,103 @@ fn feat_76_questions_are_answered_beside_the_schedule_and_in_bounds() {
     assert!(why.contains("more than 64 questions wait"), "{why}");
 }
 
+/// FEAT-72: at the priority that is given, or that of the user's last job; the answer says which.
+#[test]
+fn feat_72_without_a_priority_it_is_that_of_the_users_last_job() {
+    let mut world = busy(&json!({"policy": "builtin-fcfs"}));
+    world.prioritize(3, 500);
+    world.settle();
+    let told = |world: &mut World, who, priority: Value| {
+        let answer =
+            ask(world, who, "when", &json!({"jobs": [spec(4, 60.0)], "priority": priority})).unwrap();
+        let obstacles = answer["jobs"][0]["obstacles"].as_array().unwrap();
+        let ahead = obstacles
+            .iter()
+            .find(|one| one["kind"] == "ahead")
+            .map_or(0, |one| one["jobs"].as_u64().unwrap());
+        (answer["priority"].clone(), answer["priority_from"].clone(), ahead)
+    };
+    // Job 3 of Bob has 500, job 2 of Alice 16.
+    assert_eq!(told(&mut world, BOB, Value::Null), (json!(500), json!("last-job"), 1));
+    assert_eq!(told(&mut world, ALICE, Value::Null), (json!(16), json!("last-job"), 2));
+    assert_eq!(told(&mut world, BOB, json!(7)), (json!(7), json!("given"), 2));
+    assert_eq!(
+        told(&mut world, ADMIN, Value::Null),
+        (Value::Null, json!("unknown"), 2),
+        "nobody knows a job"
+    );
+    // A new job is the last one from now on.
+    world.submit_as(BOB.0, 4, 4, 60.0);
+    world.settle();
+    assert_eq!(told(&mut world, BOB, Value::Null), (json!(16), json!("last-job"), 3));
+}
+
+/// FEAT-81: `when` under a policy that does not decide; compiled for the question, and known to nobody afterwards.
+#[test]
+fn feat_81_when_is_answered_under_another_policy_on_a_copy() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.submit_as(ALICE.0, 1, 12, 600.0);
+    world.submit_as(ALICE.0, 2, 16, 600.0);
+    world.settle();
+    let known = world.told("policy-list", &json!({}));
+    let (running, jobs) = (world.started.clone(), json!([spec(4, 60.0), spec(4, 900.0), spec(17, 60.0)]));
+    let under = |policy: &str| json!({"jobs": jobs, "policy": policy});
+    let told = |answer: &Value| -> Vec<Value> {
+        answer["jobs"].as_array().unwrap().iter().map(|job| json!([job["as"], job["start"]])).collect()
+    };
+    let live = ask(&mut world, OWNER, "when", &json!({"jobs": jobs})).unwrap();
+    let other = |world: &mut World, policy: &str| {
+        let tag = world.send_as(OWNER, "sched-fluxgate.when", &under(policy));
+        world.settle();
+        if world.work().contains(&"compile") {
+            world.finish("compile");
+            world.settle();
+        }
+        if world.answer(tag).is_none() {
+            world.finish("question");
+        }
+        world.answer(tag).unwrap().clone().map_err(|(_, why)| why)
+    };
+    assert_eq!(told(&live)[..2], [json!(["forecast", 2200.0]), json!(["forecast", 2200.0])]);
+    for policy in ["/policies/short", "short"] {
+        let answer = other(&mut world, policy).unwrap();
+        assert_eq!(answer["policy"], "short");
+        assert_eq!(
+            told(&answer)[..2],
+            [json!(["free", 1000.0]), json!(["forecast", 2200.0])],
+            "{policy}: {answer}"
+        );
+        assert!(answer["jobs"][2]["never"].is_string(), "{answer}");
+    }
+    // The one that decides, by its name, and the engine's own say what it says.
+    for policy in ["steady", "builtin-fcfs"] {
+        assert_eq!(told(&other(&mut world, policy).unwrap()), told(&live), "{policy}");
+    }
+    assert_eq!(world.told("policy-list", &json!({})), known);
+    assert_eq!(
+        (world.started.clone(), world.told("stats-get", &json!({}))["pending"].clone()),
+        (running, json!(1))
+    );
+
+    assert!(other(&mut world, "/policies/faulty").unwrap_err().contains("faulty: the policy failed: trap"));
+    assert!(other(&mut world, "/policies/none").unwrap_err().contains("no policy"));
+    assert!(other(&mut world, "./short").unwrap_err().contains("expected a name or an absolute path"));
+    for who in [ALICE, ADMIN] {
+        let tag = world.send_as(who, "sched-fluxgate.when", &under("short"));
+        world.settle();
+        let (errnum, why) = world.answer(tag).unwrap().clone().unwrap_err();
+        assert_eq!(
+            (errnum, why.contains("only the owner")),
+            (fluxgate_wire::proto::errno::EPERM, true),
+            "{why}"
+        );
+    }
+    let bad = json!({"jobs": jobs, "policy": "steady", "config": {"colour": "red"}});
+    assert!(ask(&mut world, OWNER, "when", &bad).unwrap_err().contains("colour"));
+    let bad = json!({"jobs": jobs, "policy": 3});
+    assert!(ask(&mut world, OWNER, "when", &bad).unwrap_err().contains("policy: expected a name"));
+}
+
 /// FEAT-74, FEAT-77: `order`, `explain` and the annotation of a job tell the same start, also after the forecast moved.
 #[test]
 fn feat_74_77_answers_tell_what_jobs_are_annotated_with() {

@@ -128,7 +128,7 @@ fn feat_11_pools_of_a_reservation() {
             json!({"io": "11 GB/s"}),
             "b: pool io: found \"11 GB/s\", accepted are \"all\", \"50%\", and numbers up to 10 GB/s",
         ),
-        (json!({}), "b: it needs hosts, a number of nodes or pools"),
+        (json!({}), "b: it needs hosts, a number of nodes or cores, or pools"),
     ] {
         let refused =
             ask(&mut world, "create", with(down.clone(), json!({"name": "b", "pools": pools}))).unwrap_err();

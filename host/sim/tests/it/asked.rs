@@ -1,6 +1,8 @@
 //! What is said to start at once does, at any moment of a run; and how far off expected starts are.
 
-use fluxgate_engine::{Pass, Policy, PolicyError, Refusal};
+use std::sync::Arc;
+
+use fluxgate_engine::{Abilities, Anew, JobColumns, Pass, Policy, PolicyError, Refusal};
 use fluxgate_formats::JobId;
 use fluxgate_sim::asked::{Asked, Asking};
 use fluxgate_sim::calibration::{Calibrated, Errors};
@@ -33,8 +35,30 @@ fn all_reserved(pass: &mut Pass) -> Result<(), PolicyError> {
     Ok(())
 }
 
+/// The shortest job first, and nobody passes the first that does not fit.
+struct Shortest;
+
+impl Policy for Shortest {
+    fn name(&self) -> &str {
+        "sjf"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { ordering: true, ..Abilities::default() }
+    }
+
+    fn keys(&mut self, _: f64, jobs: &JobColumns) -> Result<Vec<f64>, PolicyError> {
+        Ok(jobs.duration.clone())
+    }
+
+    fn anew(&self) -> Option<Anew> {
+        Some(Arc::new(|| Ok(Box::new(Shortest))))
+    }
+}
+
 fn policy(name: &str) -> Box<dyn Policy> {
     match name {
+        "sjf" => Box::new(Shortest),
         "fcfs" => Box::new(Does("fcfs", in_order)),
         "easy" => Box::new(native::easy()),
         _ => Box::new(Does("conservative", all_reserved)),
@@ -71,11 +95,12 @@ fn feat_72_73_boxes_and_starts_hold_throughout_a_run() {
     ]});
     let kept = Reservations::parse(&rows.to_string(), "file").unwrap();
     let machine = Machine::uniform(16, 64).unwrap();
-    for (by, seed) in [("fcfs", 1), ("easy", 2), ("conservative", 3)] {
+    for (by, seed) in [("fcfs", 1), ("easy", 2), ("conservative", 3), ("sjf", 4)] {
         for reservations in [Reservations::default(), kept.clone()] {
             let surroundings = Surroundings { reservations, ..Surroundings::default() };
             let found = ask(&jobs(seed), &machine, by, &surroundings, 60);
             assert_eq!(found.broken, Vec::<String>::new(), "{by}");
+            assert_eq!(found.untold, 0, "{by}: what starts at once is said to");
             assert!(found.moments >= 59 && found.boxes > 0, "{by}: {found:?}");
             assert!(all(&found.when).count > 10, "{by}: {found:?}");
             assert_eq!(found, ask(&jobs(seed), &machine, by, &surroundings, 60), "the same twice");

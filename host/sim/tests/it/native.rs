@@ -1,6 +1,8 @@
 //! Native policies, written against the engine's public API alone: any pass, and that of EASY.
 
-use fluxgate_engine::{Abilities, Pass, Policy, PolicyError, Refusal};
+use std::sync::Arc;
+
+use fluxgate_engine::{Abilities, Anew, Pass, Policy, PolicyError, Refusal};
 
 /// A policy of this name with a function as its pass.
 pub(crate) struct Does(pub(crate) &'static str, pub(crate) fn(&mut Pass) -> Result<(), PolicyError>);
@@ -12,6 +14,11 @@ impl Policy for Does {
 
     fn abilities(&self) -> Abilities {
         Abilities { scheduling: true, ..Abilities::default() }
+    }
+
+    fn anew(&self) -> Option<Anew> {
+        let Does(name, run) = *self;
+        Some(Arc::new(move || Ok(Box::new(Does(name, run)))))
     }
 
     fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {

@@ -23,6 +23,16 @@ fn feat_72_when_as_text() {
 }
 
 #[test]
+fn feat_72_the_priority_is_told_where_it_was_not_given() {
+    let told = |from: &str| with_priority(&json!({"priority": 500, "priority_from": from}));
+    assert_eq!(told("last-job").unwrap(), "with priority 500, that of your last job");
+    assert_eq!(
+        (told("given"), with_priority(&json!({"priority": null, "priority_from": "unknown"}))),
+        (None, None)
+    );
+}
+
+#[test]
 fn feat_73_gaps_as_text() {
     let answer = json!({"as_of": 1000.0, "gaps": [
         {"nodes": 16, "cores": 1536, "duration": 4000.0, "until": 5000.0,
@@ -99,7 +109,7 @@ fn a_question_has_the_job_and_each_other_value_once() {
         };
         let target = Target { uri: None, dir: None };
         let vary = vary.iter().map(|s| (*s).to_owned()).collect();
-        When { target, job, vary, priority: None, json: false }.jobs()
+        When { target, job, vary, priority: None, policy: None, config: Vec::new(), json: false }.jobs()
     };
     let jobs = ask(Some(16), None, &["-t", "1h,2h,4h", "-N", "8,16"]).unwrap();
     let seen: Vec<String> = jobs

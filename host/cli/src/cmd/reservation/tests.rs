@@ -96,8 +96,7 @@ fn feat_10_requests_as_json() {
     let two = "create dat --start +1h --end +15h --nodes 4 --requires gpu --users 7,8 --groups matsci --banks physics --queues pdat --magnetic --overlap --release-when-idle 30m --fill \
         --running shorten --after free --margin 10m --overrun 5m --repeat weekly --until 2027-01-01 --zone UTC --dry-run";
     let three = "create d7 --maintenance --float 1h --start now --duration 30d --hosts node7 --zone UTC";
-    let four =
-        "create pfs --maintenance --start now --duration 8h --pool io/pfs=all --pool power=50% --zone UTC";
+    let four = "create pfs --maintenance --start now --duration 8h --pool io/pfs=all --pool power=50% --cores 96 --zone UTC";
     let all = [one, two, three, four].map(|line| create(line).unwrap());
     insta::assert_json_snapshot!(all);
     let present = json!({"start": now, "end": now + 3600.0});

@@ -166,6 +166,11 @@ pub(super) fn pairs(row: &Value) -> comfy_table::Table {
     };
     let constraint = &row["places"]["constraint"];
     let chosen = match row["places"]["nodes"].as_u64() {
+        Some(nodes) if row["places"]["cores"].as_u64().is_some_and(|cores| cores > 0) => {
+            let cores = &row["places"]["cores"];
+            let least = if nodes > 0 { format!("{nodes} at least, ") } else { String::new() };
+            format!("{least}{cores} cores, {constraint}")
+        }
         Some(nodes) if constraint.as_object().is_some_and(|of| !of.is_empty()) => {
             format!("{nodes} that meet {constraint}")
         }

@@ -19,6 +19,7 @@ pub(super) struct Create {
     /// A hostlist, or `all`.
     pub(super) hosts: Option<String>,
     pub(super) nodes: Option<u32>,
+    pub(super) cores: Option<u64>,
     pub(super) constraint: Option<Constraint>,
     #[serde(default)]
     pub(super) users: BTreeSet<u32>,
@@ -74,6 +75,7 @@ pub(super) struct Alter {
     pub(super) end: Option<f64>,
     pub(super) hosts: Option<String>,
     pub(super) nodes: Option<u32>,
+    pub(super) cores: Option<u64>,
     #[serde(default)]
     pub(super) users_add: BTreeSet<u32>,
     #[serde(default)]
