@@ -94,15 +94,10 @@ impl Members {
         !self.users.is_empty() || !self.groups.is_empty()
     }
 
-    /// Do they admit this user and this queue?
-    pub(crate) fn admit_people(&self, user: u32, queue: &str) -> bool {
-        let of_group = || self.groups.values().any(|users| users.contains(&user));
-        (!self.names_people() || self.users.contains(&user) || of_group())
-            && (self.queues.is_empty() || self.queues.contains(queue))
-    }
-
     fn admit(&self, job: Applicant<'_>) -> bool {
-        self.admit_people(job.user, job.queue)
+        let of_group = || self.groups.values().any(|users| users.contains(&job.user));
+        (!self.names_people() || self.users.contains(&job.user) || of_group())
+            && (self.queues.is_empty() || self.queues.contains(job.queue))
             && (self.banks.is_empty() || job.bank.is_some_and(|bank| self.banks.contains(bank)))
     }
 }

@@ -10,7 +10,6 @@ use fluxgate_graph::{Access, Rights, WINDOWS_MAX, WindowError, WindowId};
 
 use super::Core;
 use super::queue::Queue;
-use crate::core::job::Running;
 use crate::order::Slot;
 use crate::reason::{InTheWay, Reason};
 use crate::windows::{Applicant, Held, NOWHERE, OnRunning, Wanted, Window, WindowKind};
@@ -196,20 +195,12 @@ impl Core {
     pub(crate) fn jobs_across(&self, window: &Window, from: f64) -> Vec<(JobId, f64)> {
         let across = self.running.iter().filter(|(_, running)| running.start < from && running.end > from);
         across
-            .filter(|(_, running)| !(window.flex && self.is_of_member(running, window)))
             .filter(|(id, _)| {
                 !self.resources.ranks_held(**id).intersection(&window.ranks).is_empty()
                     || self.holds_of_pools(**id, window)
             })
             .map(|(id, running)| (*id, running.end))
             .collect()
-    }
-
-    /// True if a running job is of a user and a queue that a window admits. Its bank is not known any more.
-    fn is_of_member(&self, running: &Running, window: &Window) -> bool {
-        let queue = running.queue.and_then(|queue| self.queues.get(queue as usize));
-        let queue = queue.map_or("", |queue| queue.name.as_str());
-        running.user.is_some_and(|user| window.members.admit_people(user, queue))
     }
 
     /// True if a job holds some of the pools that a window keeps.

@@ -315,27 +315,3 @@ fn feat_10_nodes_with_so_many_cores_are_chosen() {
     let repaired = engine.window("w").unwrap();
     assert_eq!((&repaired.ranks, repaired.degraded), (&ranks("0,2"), true), "too few are up");
 }
-
-/// FEAT-16, FEAT-20: a member that may begin before a flexible window is not in its way; others are.
-#[test]
-fn feat_16_20_members_of_a_flexible_window_are_not_in_its_way() {
-    for flex in [true, false] {
-        let mut engine = engine(2, 1);
-        install(&mut engine, Script::named("easy").run(easy), 0.0);
-        for (id, user) in [(1, 1), (2, 2)] {
-            engine.step(of_user(id, user, nodes(1, 500.0, "", None)), 0.0);
-        }
-        assert_eq!(started(&engine.pass(0.0)), [1, 2]);
-        let mut dat = dedicated(window("dat", (100.0, 200.0), ranks("0-1")), &[1], &[], true);
-        (dat.flex, dat.running) = (flex, OnRunning::End);
-        let plan = engine.plan_window(dat.clone(), 0.0).unwrap();
-        let expected: &[u64] = if flex { &[2] } else { &[1, 2] };
-        assert_eq!(plan.in_the_way.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), expected);
-        put(&mut engine, dat, 0.0);
-        let ended = |action: &Action| match action {
-            Action::Raise { id, .. } => Some(id.0),
-            _ => None,
-        };
-        assert_eq!(engine.pass(100.0).iter().filter_map(ended).collect::<Vec<_>>(), expected);
-    }
-}
