@@ -26,6 +26,8 @@ pub(crate) struct Proposal {
     pub(crate) shape: ShapeId,
     pub(crate) start: f64,
     pub(crate) found: Match,
+    /// The duration and the limit for which it was found.
+    pub(crate) lasts: (f64, f64),
     /// What a reservation of it is in the plan, if no other one moves for it.
     pub(crate) step: Option<Step>,
 }
@@ -233,7 +235,7 @@ impl Places {
         hints: &mut Hints,
     ) -> Option<Proposal> {
         let proposal = |at: f64, found: Match, step: Option<Step>| {
-            Some(Proposal { shape: request.shape, start: at, found, step })
+            Some(Proposal { shape: request.shape, start: at, found, lasts: (duration, limit), step })
         };
         let mut replays = 0;
         let base = machine.eligible(request);

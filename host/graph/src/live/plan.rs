@@ -198,8 +198,10 @@ impl Plan {
         let proposed = |of: &Proposal| of.shape == new.request.shape && of.start == new.start;
         if let Some(proposal) = self.proposal.take().filter(proposed) {
             let (now, places) = (self.now, self.places.as_mut().filter(|_| self.counts.is_none()));
-            if let Some((places, step)) = places.zip(proposal.step) {
-                places.insert(machine, now, Step { id: new.id, end: new.start + new.duration, ..step });
+            // The place was found for these times, and may be another job's for others.
+            let same = proposal.lasts == (new.duration, new.limit);
+            if let Some((places, step)) = places.zip(proposal.step.filter(|_| same)) {
+                places.insert(machine, now, Step { id: new.id, ..step });
                 return true;
             }
             self.hints.insert(new.id, (proposal.shape, proposal.found));

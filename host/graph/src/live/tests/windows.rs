@@ -232,7 +232,9 @@ fn run(nodes: u32, steps: &[Step]) {
 }
 
 /// Reservations are made, and jobs started beside them. Then nothing else happens: every reservation can start on time.
-fn promise(nodes: u32, steps: &[Step]) {
+///
+/// With `asked`, other starts are asked for between a search and its reservation; then only the plan is looked at.
+fn promise(nodes: u32, steps: &[Step], asked: bool) {
     let mut world = World::new(nodes);
     let mut reserved: BTreeMap<u64, (f64, f64, Arc<Request>, Option<Access>)> = BTreeMap::new();
     for step in steps {
@@ -253,6 +255,10 @@ fn promise(nodes: u32, steps: &[Step]) {
                 let (access, duration) = (access_of(access), f64::from(duration));
                 let request = ask(&mut world.m, nodes, false, access);
                 if let Some(start) = world.m.earliest(&request, world.now, duration) {
+                    if asked {
+                        // About a shorter job of the shape, whose place is another.
+                        world.m.earliest(&request, world.now, 1.0);
+                    }
                     let id = 5000 + world.next;
                     world.next += 1;
                     world.m.reserve(JobId(id), &request, start, duration).unwrap();
@@ -263,6 +269,9 @@ fn promise(nodes: u32, steps: &[Step]) {
             }
             _ => {}
         }
+    }
+    if asked {
+        return;
     }
     let mut order: Vec<_> = reserved.into_iter().collect();
     order.sort_by(|a, b| a.1.0.total_cmp(&b.1.0).then(a.0.cmp(&b.0)));
@@ -295,7 +304,16 @@ proptest! {
         nodes in 1..7u32,
         steps in proptest::collection::vec(step(), 1..25),
     ) {
-        promise(nodes, &steps);
+        promise(nodes, &steps, false);
+    }
+
+    /// A plan to which reservations were added is the one that is made anew, also if another start was asked for in between.
+    #[test]
+    fn feat_8_a_plan_with_reservations_added_is_the_one_made_anew(
+        nodes in 1..7u32,
+        steps in proptest::collection::vec(step(), 1..25),
+    ) {
+        promise(nodes, &steps, true);
     }
 }
 
