@@ -73,7 +73,8 @@ fn word(value: impl ValueEnum) -> String {
     For instance:\n  \
     create dst1201 --maintenance --start \"2026-12-01 08:00\" --duration 12h --hosts all\n  \
     create dat42 --start \"tomorrow 17:00\" --duration 15h --nodes 512 --users alice,bob --running shorten\n  \
-    create drain7 --maintenance --float 1h --start now --duration 30d --hosts node7"
+    create drain7 --maintenance --float 1h --start now --duration 30d --hosts node7",
+    group = clap::ArgGroup::new("number").args(["nodes", "cores"]).multiple(true)
 )]
 pub(crate) struct Create {
     #[command(flatten)]
@@ -102,10 +103,10 @@ pub(crate) struct Create {
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
     cores: Option<u64>,
     /// What chosen nodes must meet, in the syntax of RFC 35.
-    #[arg(long, value_name = "CONSTRAINT", conflicts_with = "hosts")]
+    #[arg(long, value_name = "CONSTRAINT", requires = "number")]
     requires: Option<String>,
     /// Nodes that go down after the start are replaced as well.
-    #[arg(long, conflicts_with = "hosts")]
+    #[arg(long, requires = "number")]
     replace: bool,
     /// Members: these users, by name or number.
     #[arg(long, value_name = "USERS", value_delimiter = ',')]

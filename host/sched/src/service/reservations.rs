@@ -261,6 +261,9 @@ impl Service {
             (None, false) if asked.pools.is_empty() => {
                 bail!("{}: it needs hosts, a number of nodes or cores, or pools", asked.name)
             }
+            (None, false) if asked.constraint.is_some() || asked.replace => {
+                bail!("{}: a constraint and replacement go with a number of nodes or cores", asked.name)
+            }
             (None, false) => (Idset::new(), None),
         };
         let pools = pools(engine.resources(), &asked.name, &asked.pools)?;

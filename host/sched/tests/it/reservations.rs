@@ -134,6 +134,15 @@ fn feat_11_pools_of_a_reservation() {
             ask(&mut world, "create", with(down.clone(), json!({"name": "b", "pools": pools}))).unwrap_err();
         assert!(refused.contains(why), "{refused}");
     }
+    for more in
+        [json!({"name": "b", "constraint": {"properties": ["gpu"]}}), json!({"name": "b", "replace": true})]
+    {
+        let refused = ask(&mut world, "create", with(down.clone(), more)).unwrap_err();
+        assert!(
+            refused.contains("b: a constraint and replacement go with a number of nodes or cores"),
+            "{refused}"
+        );
+    }
 }
 
 /// FEAT-25: everybody may list, the owner makes.

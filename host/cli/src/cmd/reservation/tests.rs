@@ -123,6 +123,8 @@ fn feat_10_requests_as_json() {
         "create dat --start now --duration 1h --hosts all --running later",
         "create dat --start now --duration 1h --hosts all --float 1h",
         "create dat --start now --duration 1h --hosts all --pool io=all",
+        "create dst --maintenance --start now --duration 1h --pool io=all --requires gpu",
+        "create dst --maintenance --start now --duration 1h --hosts all --requires gpu",
         "create dst --maintenance --start now --duration 1h --hosts all --release-when-idle 1h",
     ] {
         assert!(parse(line).is_err(), "{line}");
