@@ -69,17 +69,7 @@ fn feat_79_what_a_reason_names_beside_its_kind() {
     config.queue_bounds.insert("low".to_owned(), bounds(Some("1"), None));
     config.queue_bounds.insert("fast".to_owned(), bounds(None, Some("1")));
     let mut engine = Engine::new(machine(1, 4), config);
-    let picky = Script::named("picky").run(|pass| {
-        while let Some(job) = pass.next() {
-            if pass.describe(job)?.duration > 50.0 {
-                pass.annotate(job, "sched.reason_pending", "\"longer than 50 s\"")?;
-            } else {
-                let _ = pass.start(job, None)?;
-            }
-        }
-        Ok(())
-    });
-    install(&mut engine, picky, 0.0);
+    install(&mut engine, Script::named("picky").run(picky), 0.0);
     let jobs = vec![
         (1, queued(1, 9.0, "low")),
         (2, queued(1, 9.0, "low")),

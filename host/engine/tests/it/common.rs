@@ -192,6 +192,18 @@ pub fn fcfs(pass: &mut Pass) -> Result<(), PolicyError> {
     Ok(())
 }
 
+/// Starts jobs of 50 s at most, and says so to the others.
+pub fn picky(pass: &mut Pass) -> Result<(), PolicyError> {
+    while let Some(job) = pass.next() {
+        if pass.describe(job)?.duration > 50.0 {
+            pass.annotate(job, "sched.reason_pending", "\"longer than 50 s\"")?;
+        } else {
+            let _ = pass.start(job, None)?;
+        }
+    }
+    Ok(())
+}
+
 /// EASY backfilling.
 pub fn easy(pass: &mut Pass) -> Result<(), PolicyError> {
     while let Some(c) = pass.next() {

@@ -296,17 +296,7 @@ fn jobs_that_a_bound_of_the_pass_keeps_from_starting_start_in_the_next_one() {
 #[test]
 fn a_policy_says_itself_why_a_job_waits() {
     let mut engine = engine(1, 2);
-    let picky = Script::named("picky").run(|pass| {
-        while let Some(job) = pass.next() {
-            if pass.describe(job)?.duration > 50.0 {
-                pass.annotate(job, "sched.reason_pending", "\"longer than 50 s\"")?;
-            } else {
-                let _ = pass.start(job, None)?;
-            }
-        }
-        Ok(())
-    });
-    install(&mut engine, picky, 0.0);
+    install(&mut engine, Script::named("picky").run(picky), 0.0);
     let told = |out: &[Action]| -> Vec<(u64, String)> {
         let find = |a: &Action| match a {
             Action::Annotate { id, annotations } => {

@@ -9,9 +9,7 @@ use fluxgate_wire::session::{ControlRequest, Mode};
 use serde_json::json;
 
 use super::Service;
-
-/// Most names in a note.
-const NAMES_MAX: usize = 8;
+use super::reservations::named;
 
 impl Service {
     /// Refuses a reservation with members while the depth of the queue is limited (FEAT-101).
@@ -33,18 +31,16 @@ impl Service {
         let limited = later.is_some_and(|depth| depth != "unlimited")
             || (later.is_none() && matches!(self.identity.session.mode, Mode::Limited(_)));
         let dedicated = self.engine.iter().flat_map(|engine| engine.windows());
-        let names: Vec<&str> = dedicated
+        let names: Vec<String> = dedicated
             .filter(|window| window.kind == WindowKind::Dedicated && !window.occurrences.is_empty())
-            .map(|window| window.name.as_str())
+            .map(|window| window.name.clone())
             .collect();
         if !limited || names.is_empty() {
             return None;
         }
-        let more = names.len().saturating_sub(NAMES_MAX);
-        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        let names = names.into_iter().take(NAMES_MAX).collect::<Vec<_>>().join(", ");
+        let names = named(names.into_iter());
         Some(format!(
-            "queue-depth is limited beside reservations with members ({names}{more}): the job manager may not show the \
+            "queue-depth is limited beside reservations with members ({names}): the job manager may not show the \
              jobs of members when theirs begins"
         ))
     }
