@@ -1,4 +1,4 @@
-//! Reservations of nodes by people, as the pictures have them.
+//! Reservations of nodes by people, as the pictures have them; without those that float, whose nodes take short jobs.
 //!
 //! Must never know how one looks.
 
@@ -37,7 +37,7 @@ impl Reserved {
             times,
             ranks: one["ranks"].as_str()?.parse().ok()?,
         };
-        (one["state"] != "over" && !reserved.times.is_empty()).then_some(reserved)
+        (one["state"] != "over" && one["float"].is_null() && !reserved.times.is_empty()).then_some(reserved)
     }
 
     /// What it is, by name.

@@ -18,8 +18,10 @@ pub(crate) const KINDS: [(WindowKind, &str); 2] =
 /// The ranks of reservations that were on at this time: of one kind, or of any.
 pub(crate) fn kept_ranks(engine: &Engine, kind: Option<WindowKind>, time: f64) -> Idset {
     let on = engine.windows().filter(|window| kind.is_none_or(|kind| window.kind == kind));
+    // One that floats keeps its nodes from long jobs alone.
     let on = on.filter(|window| {
-        window.occurrences.first().is_some_and(|first| first.start <= time && time < first.end)
+        window.float.is_none()
+            && window.occurrences.first().is_some_and(|first| first.start <= time && time < first.end)
     });
     on.fold(Idset::default(), |all, window| all.union(&window.ranks))
 }

@@ -308,6 +308,15 @@ fn feat_60_idle_time_in_reservations() {
     let more = idle(&mut world, "dedicated") - before;
     assert!((more - 4.0 * 401.0).abs() <= 8.0, "{more}");
     assert_eq!(of(&mut world, "nodes{state=\"window\"}"), 1.0);
+    // Nodes of one that floats take short jobs: they are free.
+    let now = world.now();
+    let float = json!({
+        "name": "soon", "kind": "maintenance", "start": now - 1.0, "end": now + 900.0, "hosts": "all", "float": 60.0,
+    });
+    world.told("reservation-create", &float);
+    world.advance(2.0);
+    assert_eq!(of(&mut world, "nodes{state=\"window\"}"), 1.0);
+    assert_eq!(idle(&mut world, "maintenance"), 0.0);
     // It is over; time goes on.
     world.advance(1000.0);
     let over = idle(&mut world, "dedicated");
