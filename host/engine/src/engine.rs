@@ -176,7 +176,7 @@ impl Engine {
     /// Processes an event. See [`Action`] for the results.
     pub fn step(&mut self, event: Event, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
-        self.core.stats.events += 1;
+        self.core.stats.event(&event);
         match event {
             Event::Hello { id, r, free, queue, userid, priority, t_submit } => {
                 let queue = queue.and_then(|queue| self.core.queue_id(&queue));

@@ -83,7 +83,7 @@ pub use reason::{InTheWay, KeptCores, Reason};
 pub use shadow::{
     DIFFERENCES_MAX, Decisions, Difference, Shadow, ShadowBase, ShadowError, ShadowJobs, Tally, When,
 };
-pub use stats::{QueueCounts, REFUSALS, REMOVALS, Stats};
+pub use stats::{EVENTS, QueueCounts, REFUSALS, REMOVALS, Stats};
 pub use trace::{PassTrace, STEPS_MAX, Step};
 pub use windows::{
     AfterWindow, MEMBERS_MAX, Members, Occurrence, OnRunning, Repeat, WINDOW_NAME_MAX, WINDOW_NOTE_MAX,

@@ -48,6 +48,8 @@ pub(crate) use stage::Staged;
 const DURING: &str = "scheduling.run";
 /// RFC 27 `sched.selection_type` of a job that passed another.
 const BACKFILL: &str = "backfill";
+/// As [`BACKFILL`], of a job that had a reserved start.
+const RESERVED: &str = "reserved";
 
 /// Why the gate refused a proposal. A refusal is not a breach of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -345,7 +347,7 @@ impl Pass {
             Ok(found) => found,
             Err(refusal) => {
                 self.blocked |= refusal != Refusal::Unsatisfiable;
-                return Ok(Err(self.core.stats.refuse(refusal)));
+                return Ok(Err(self.refuse(refusal)));
             }
         };
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
@@ -353,16 +355,16 @@ impl Pass {
         let guessed = self.core.queues[self.queue as usize].estimated.is_some_and(|(of, _)| of == id);
         let how = match (self.blocked, job.t_estimate()) {
             (true, _) => BACKFILL,
-            (false, Some(_)) if !guessed => "reserved",
+            (false, Some(_)) if !guessed => RESERVED,
             (false, _) => "immediate",
         };
         if self.core.resources.allocate_owned(id, selection, self.now, end).is_err() {
             // The ledger checks the match again, and its refusal counts.
-            return Ok(Err(self.core.stats.refuse(Refusal::Busy)));
+            return Ok(Err(self.refuse(Refusal::Busy)));
         }
         if let Err(refusal) = self.settle(candidate, id, end) {
             self.blocked = true;
-            return Ok(Err(self.core.stats.refuse(refusal)));
+            return Ok(Err(self.refuse(refusal)));
         }
         self.limits.change();
         self.decide(candidate);
@@ -371,6 +373,12 @@ impl Pass {
         }
         self.staged.push(Start { slot: candidate, end, how });
         Ok(Ok(()))
+    }
+
+    /// Counts a refusal of the gate.
+    fn refuse(&mut self, refusal: Refusal) -> Refusal {
+        let core = &mut *self.core;
+        core.stats.refuse(refusal, &mut core.queues[self.queue as usize].counts)
     }
 
     /// Reserves the earliest start of the candidate; returns that time.
@@ -404,10 +412,10 @@ impl Pass {
         };
         let Some(start) = start else {
             self.misses.entry(request.shape()).or_default().never = true;
-            return Ok(Err(self.core.stats.refuse(Refusal::Busy)));
+            return Ok(Err(self.refuse(Refusal::Busy)));
         };
         if self.core.resources.reserve(id, &request, start, duration).is_err() {
-            return Ok(Err(self.core.stats.refuse(Refusal::DelaysReservation)));
+            return Ok(Err(self.refuse(Refusal::DelaysReservation)));
         }
         if let Some(headroom) = &mut self.headroom {
             headroom.reserved(u64::from(request.min_cores()), start, duration);
@@ -560,6 +568,7 @@ impl Pass {
     /// The built-in policy: strict order by priority, submission and id.
     fn run_builtin(&mut self) {
         self.core.stats.builtin_passes += 1;
+        self.core.queues[self.queue as usize].counts.builtin += 1;
         while let Some(candidate) = self.next_native() {
             if !matches!(self.start(candidate, None), Ok(Ok(()) | Err(Refusal::Unsatisfiable))) {
                 break;

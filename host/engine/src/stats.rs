@@ -1,11 +1,60 @@
 //! Counters for reports. No decision depends on them. Must never know how they are reported.
 
+use crate::event::Event;
 use crate::pass::Refusal;
 
 /// The kinds of refusals of the gate, in the order of [`Stats::refused`].
 pub const REFUSALS: [&str; 5] = ["busy", "delays", "unsatisfiable", "not-eligible", "limit"];
 /// The ways in which a request leaves its queue without resources, in the order of [`QueueCounts::removed`].
 pub const REMOVALS: [&str; 3] = ["canceled", "denied", "replaced"];
+
+/// The kinds of events, in the order of [`Stats::events_by_kind`].
+pub const EVENTS: [&str; 19] = [
+    "hello",
+    "alloc",
+    "cancel",
+    "prioritize",
+    "free",
+    "expiration",
+    "feasibility",
+    "up",
+    "down",
+    "shrink",
+    "property-add",
+    "property-remove",
+    "vertex-status",
+    "vertex-property",
+    "reservation",
+    "instance-expiration",
+    "committed",
+    "recount",
+    "audit",
+];
+
+/// The place of an event's kind in [`EVENTS`].
+fn kind(event: &Event) -> usize {
+    match event {
+        Event::Hello { .. } => 0,
+        Event::Alloc { .. } => 1,
+        Event::Cancel { .. } => 2,
+        Event::Prioritize { .. } => 3,
+        Event::Free { .. } => 4,
+        Event::Expiration { .. } => 5,
+        Event::Feasibility { .. } => 6,
+        Event::Up(_) => 7,
+        Event::Down(_) => 8,
+        Event::Shrink(_) => 9,
+        Event::PropertyAdd { .. } => 10,
+        Event::PropertyRemove { .. } => 11,
+        Event::VertexStatus { .. } => 12,
+        Event::VertexProperty { .. } => 13,
+        Event::PutWindow(_) | Event::RemoveWindow { .. } => 14,
+        Event::InstanceExpiration(_) => 15,
+        Event::Committed { .. } => 16,
+        Event::Recount { .. } => 17,
+        Event::Audit { .. } => 18,
+    }
+}
 
 /// How a request leaves its queue without resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,13 +86,33 @@ pub struct QueueCounts {
     pub removed: [u64; REMOVALS.len()],
     /// Jobs that released all of their resources.
     pub ended: u64,
+    /// Of the started jobs, those that had a reserved start.
+    pub from_reservations: u64,
+    /// Of the passes, those that the built-in policy decided.
+    pub builtin: u64,
+    /// Of the passes, those in which scheduling was suspended.
+    pub suspended: u64,
+    /// Proposals that the gate refused, by kind, as [`REFUSALS`] names them.
+    pub refused: [u64; REFUSALS.len()],
 }
 
 impl QueueCounts {
     /// Adds the counters of another queue.
     pub fn add(&mut self, other: &QueueCounts) {
-        let QueueCounts { passes, starts, waited_ms, reservations, submitted, backfilled, removed, ended } =
-            other;
+        let QueueCounts {
+            passes,
+            starts,
+            waited_ms,
+            reservations,
+            submitted,
+            backfilled,
+            removed,
+            ended,
+            from_reservations,
+            builtin,
+            suspended,
+            refused,
+        } = other;
         self.passes += passes;
         self.starts += starts;
         self.waited_ms = self.waited_ms.saturating_add(*waited_ms);
@@ -52,6 +121,10 @@ impl QueueCounts {
         self.backfilled += backfilled;
         self.removed.iter_mut().zip(removed).for_each(|(count, more)| *count += more);
         self.ended += ended;
+        self.from_reservations += from_reservations;
+        self.builtin += builtin;
+        self.suspended += suspended;
+        self.refused.iter_mut().zip(refused).for_each(|(count, more)| *count += more);
     }
 }
 
@@ -60,6 +133,8 @@ impl QueueCounts {
 pub struct Stats {
     /// Events stepped.
     pub events: u64,
+    /// These by kind, as [`EVENTS`] names them.
+    pub events_by_kind: [u64; EVENTS.len()],
     /// Passes made, one per queue.
     pub passes: u64,
     /// Of these, passes that were interrupted (see [`crate::Engine::set_interrupt`]).
@@ -95,8 +170,14 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Counts a refusal of the gate.
-    pub(crate) fn refuse(&mut self, refusal: Refusal) -> Refusal {
+    /// Counts an event.
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.events += 1;
+        self.events_by_kind[kind(event)] += 1;
+    }
+
+    /// Counts a refusal of the gate, also for its queue.
+    pub(crate) fn refuse(&mut self, refusal: Refusal, queue: &mut QueueCounts) -> Refusal {
         self.refusals += 1;
         let kind = match refusal {
             Refusal::Busy => 0,
@@ -106,6 +187,7 @@ impl Stats {
             Refusal::Limit => 4,
         };
         self.refused[kind] += 1;
+        queue.refused[kind] += 1;
         refusal
     }
 }

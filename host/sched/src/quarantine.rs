@@ -14,6 +14,10 @@ use crate::settings::Guard;
 const FAILURES_MAX: usize = 16;
 /// Most policies with a record.
 const RECORDS_MAX: usize = 256;
+/// Most pairs of policy and limit with a count of their own.
+const BREACHES_MAX: usize = 1024;
+/// The name under which the breaches of all other policies are counted.
+const OTHERS: &str = "other";
 /// A policy that was active for this multiple of its last quarantine without a failure begins anew.
 const CLEAN_FACTOR: f64 = 10.0;
 
@@ -46,19 +50,27 @@ struct Record {
 #[derive(Debug, Default)]
 pub(crate) struct Records {
     records: BTreeMap<String, Record>,
-    breaches: BTreeMap<&'static str, u64>,
+    /// By name of the policy and limit; counted on when a record is forgotten.
+    breaches: BTreeMap<(String, &'static str), u64>,
 }
 
 impl Records {
+    /// Counts a breach. Policies beyond the first are counted together.
+    fn count(&mut self, name: &str, limit: &'static str) {
+        let known = self.breaches.keys().any(|(of, _)| of == name);
+        let name = if known || self.breaches.len() < BREACHES_MAX { name } else { OTHERS };
+        *self.breaches.entry((name.to_owned(), limit)).or_default() += 1;
+    }
+
     /// A policy failed at this time. How long it is out.
     pub(crate) fn failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
-        *self.breaches.entry(error.limit()).or_default() += 1;
+        self.count(name, error.limit());
         self.add(name, error.kind(), &error.to_string(), now, guard, Some(error.limit()))
     }
 
     /// A policy did nothing that is forbidden, but broke a rule of the site: it is out until a person asks for it.
     pub(crate) fn expelled(&mut self, name: &str, kind: &'static str, reason: &str, now: f64) {
-        *self.breaches.entry(kind).or_default() += 1;
+        self.count(name, kind);
         let strict = Guard { quarantine: 0.0, ..Guard::default() };
         self.add(name, kind, reason, now, &strict, Some(kind));
     }
@@ -134,8 +146,17 @@ impl Records {
     }
 
     /// How often each limit was run into, over all policies.
-    pub(crate) fn breaches(&self) -> &BTreeMap<&'static str, u64> {
-        &self.breaches
+    pub(crate) fn breaches(&self) -> BTreeMap<&'static str, u64> {
+        let mut all = BTreeMap::new();
+        for ((_, limit), count) in &self.breaches {
+            *all.entry(*limit).or_default() += count;
+        }
+        all
+    }
+
+    /// How often each policy ran into each limit.
+    pub(crate) fn breaches_by_policy(&self) -> impl Iterator<Item = (&str, &'static str, u64)> {
+        self.breaches.iter().map(|((name, limit), count)| (name.as_str(), *limit, *count))
     }
 
     /// The policies that have failed, and whether each is out.

@@ -26,8 +26,10 @@ mod promotions;
 pub(crate) mod questions;
 mod queues;
 mod reload;
+mod request_counts;
 pub(crate) mod reservations;
 mod shadowing;
+mod start_times;
 mod startup;
 mod swapping;
 mod turn;
@@ -148,6 +150,8 @@ pub struct Service {
     late_windows: late_windows::LateWindows,
     idle_windows: idle_windows::IdleWindows,
     offline: offline::Offline,
+    start_times: start_times::StartTimes,
+    request_counts: request_counts::RequestCounts,
     forecasts: Forecasts,
     /// Questions of people that wait for an answer.
     asked: Vec<questions::Asked>,
@@ -272,6 +276,8 @@ impl Service {
             late_windows: late_windows::LateWindows::default(),
             idle_windows: idle_windows::IdleWindows::default(),
             offline: offline::Offline::default(),
+            start_times: start_times::StartTimes::default(),
+            request_counts: request_counts::RequestCounts::default(),
             forecasts: Forecasts::default(),
             asked: Vec::new(),
             guest_is_answered: false,
@@ -313,6 +319,7 @@ impl Service {
             return;
         }
         let outputs = self.session.on_message(message);
+        self.start_times.outputs(&outputs, self.host.elapsed());
         self.carry_out(outputs);
     }
 
@@ -400,6 +407,7 @@ impl Service {
     /// The engine takes an event in, and so do shadows.
     fn step(&mut self, event: Event) {
         let Some(event) = self.debugged(event) else { return };
+        self.start_times.event(&event, self.host.elapsed());
         self.count_idle_windows();
         let now = self.host.now();
         let Some(engine) = &mut self.engine else { return };

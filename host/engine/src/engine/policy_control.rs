@@ -118,10 +118,15 @@ impl Engine {
         active.map(|active| active.policy.cost()).unwrap_or_default()
     }
 
-    /// Cost of the default policy by the function that was called, empty for the built-in one.
-    pub fn policy_cost_by_call(&self) -> Vec<CallCost> {
-        let active = self.policies.active(PolicyScope::Default);
-        active.map(|active| active.policy.cost_by_call()).unwrap_or_default()
+    /// Cost of the active policies by the function that was called: of the default policy, whose queue is empty, and of
+    /// those that queues have of their own; none for the built-in one.
+    pub fn policy_costs_by_call(&self) -> impl Iterator<Item = (&str, &str, Vec<CallCost>)> {
+        let own = self.core.queues.iter().zip(0..).filter(|(queue, _)| queue.own);
+        let own = own.map(|(queue, id)| (queue.name.as_str(), PolicyScope::Queue(id)));
+        std::iter::once(("", PolicyScope::Default)).chain(own).filter_map(|(queue, scope)| {
+            let active = self.policies.active(scope)?;
+            Some((queue, self.policies.name(scope), active.policy.cost_by_call()))
+        })
     }
 
     /// Every known queue with its policy, in the order in which the queues became known.

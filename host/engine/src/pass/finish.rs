@@ -5,7 +5,7 @@
 use fluxgate_formats::JobId;
 use serde_json::Value;
 
-use super::{BACKFILL, Pass};
+use super::{BACKFILL, Pass, RESERVED};
 use crate::annotate;
 use crate::core::Core;
 use crate::core::job::Running;
@@ -81,6 +81,7 @@ impl Pass {
             let queue = &mut core.queues[self.queue as usize];
             queue.tally.waits.add((self.now - job.t_submit).max(0.0));
             queue.counts.backfilled += u64::from(staged.how == BACKFILL);
+            queue.counts.from_reservations += u64::from(staged.how == RESERVED);
             // The cast saturates; a submission in the future counts as no wait.
             let waited = (1e3 * (self.now - job.t_submit)) as u64;
             core.stats.waited_ms = core.stats.waited_ms.saturating_add(waited);

@@ -15,7 +15,8 @@ impl Pass {
     /// A pass after this policy failed at a site that fails closed.
     pub(super) fn run_suspended(&mut self, policy: Arc<str>) {
         self.core.stats.suspended_passes += 1;
-        let Some(queue) = self.core.queues.get(self.queue as usize) else { return };
+        let Some(queue) = self.core.queues.get_mut(self.queue as usize) else { return };
+        queue.counts.suspended += 1;
         let head = queue.native.values().take(TOLD_MAX).chain(&queue.fresh);
         let head: Vec<Slot> = head.copied().collect();
         let reason = Reason::Suspended(policy);

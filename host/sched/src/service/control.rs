@@ -93,6 +93,7 @@ impl Service {
                 }
             },
         };
+        self.request_counts.add(&request);
         self.answer_control(&request, answer);
     }
 

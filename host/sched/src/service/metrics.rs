@@ -9,7 +9,7 @@ mod session;
 
 use std::time::Duration;
 
-use fluxgate_engine::{Engine, QueueTally, REFUSALS, REMOVALS};
+use fluxgate_engine::{EVENTS, Engine, QueueTally, REFUSALS, REMOVALS};
 use serde_json::{Value, json};
 
 use super::Service;
@@ -125,9 +125,13 @@ fn count_page(engine: &Engine, page: &mut Page) {
     total(&mut page.family("jobs_submitted", Kind::Counter, "", help), &|q| q.counts.submitted);
     let mut family = page.family("jobs_started", Kind::Counter, "", "Jobs started, by how they came to it.");
     for queue in &queues {
-        let at_once = queue.counts.starts - queue.counts.backfilled;
-        family.total(&[("queue", queue.queue), ("how", "in-order")], at_once as f64);
-        family.total(&[("queue", queue.queue), ("how", "backfill")], queue.counts.backfilled as f64);
+        let counts = &queue.counts;
+        let in_order = counts.starts - counts.backfilled - counts.from_reservations;
+        for (how, count) in
+            [("immediate", in_order), ("backfill", counts.backfilled), ("reserved", counts.from_reservations)]
+        {
+            family.total(&[("queue", queue.queue), ("how", how)], count as f64);
+        }
     }
     let help = "Requests that left the queue without resources.";
     let mut family = page.family("jobs_removed", Kind::Counter, "", help);
@@ -148,8 +152,23 @@ fn count_page(engine: &Engine, page: &mut Page) {
     let help = "From submission to start.";
     let mut family = page.family("job_wait_seconds", Kind::Histogram, "seconds", help);
     queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], &queue.waits));
-    let mut family = page.family("passes", Kind::Counter, "", "Scheduling passes.");
-    queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], queue.counts.passes as f64));
+    let help = "Scheduling passes, by what decided them; nobody while scheduling is suspended.";
+    let mut family = page.family("passes", Kind::Counter, "", help);
+    for queue in &queues {
+        let counts = &queue.counts;
+        let by_policy = counts.passes.saturating_sub(counts.builtin + counts.suspended);
+        for (by, count) in [("policy", by_policy), ("builtin", counts.builtin), ("nobody", counts.suspended)]
+        {
+            family.total(&[("queue", queue.queue), ("decided_by", by)], count as f64);
+        }
+    }
+    let help = "Proposals of policies that were refused.";
+    let mut family = page.family("gate_refusals", Kind::Counter, "", help);
+    for queue in &queues {
+        for (refusal, count) in REFUSALS.into_iter().zip(queue.counts.refused) {
+            family.total(&[("queue", queue.queue), ("refusal", refusal)], count as f64);
+        }
+    }
     let help = "Reservations made in passes.";
     total(&mut page.family("reservations_made", Kind::Counter, "", help), &|q| q.counts.reservations);
 }
@@ -260,25 +279,22 @@ impl Service {
         let help = "Duration of a round of passes over all queues with news.";
         page.family("pass_duration_seconds", Kind::Histogram, "seconds", help)
             .histogram(&[], self.passes.histogram());
+        let help = "From the request of a job to the answer that it has started, of jobs that the next pass started.";
+        page.family("start_latency_seconds", Kind::Histogram, "seconds", help)
+            .histogram(&[], self.start_times.starts.histogram());
+        let help = "Commits of R to the KVS, from the decision to the answer.";
+        page.family("commit_seconds", Kind::Histogram, "seconds", help)
+            .histogram(&[], self.start_times.commits.histogram());
         let help = "Duration of a round in which a policy was swapped.";
         page.family("swap_pause_seconds", Kind::Histogram, "seconds", help)
             .histogram(&[], self.flips.histogram());
         count(page, "passes_cut", "Passes that ended early since a message waited.", stats.interrupted);
-        count(page, "passes_builtin", "Passes that the built-in policy decided.", stats.builtin_passes);
-        count(
-            page,
-            "passes_suspended",
-            "Passes of queues in which scheduling was suspended.",
-            stats.suspended_passes,
-        );
-        count(page, "events", "Events that the engine took in.", stats.events);
+        let mut family = page.family("events", Kind::Counter, "", "Events that the engine took in.");
+        for (kind, count) in EVENTS.into_iter().zip(stats.events_by_kind) {
+            family.total(&[("kind", kind)], count as f64);
+        }
         count(page, "candidates", "Candidates offered to policies.", stats.candidates);
         count(page, "matches", "Searches for resources.", stats.matches);
-        let help = "Proposals of policies that were refused.";
-        let mut family = page.family("gate_refusals", Kind::Counter, "", help);
-        for (refusal, count) in REFUSALS.into_iter().zip(stats.refused) {
-            family.total(&[("refusal", refusal)], count as f64);
-        }
         count(page, "jobs_unknown", "Events of jobs that are not known here.", stats.unknown_jobs);
         count(page, "jobs_denied", "Requests that can never be satisfied.", stats.denied);
     }

@@ -34,6 +34,9 @@ impl Service {
     /// Once in a turn.
     pub(super) fn count_offline(&mut self) {
         self.offline.look(self.session.is_serving(), self.host.elapsed());
+        if !self.session.is_serving() {
+            self.start_times.offline();
+        }
     }
 
     /// Until now, in seconds.

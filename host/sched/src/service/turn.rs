@@ -51,7 +51,9 @@ impl Service {
         let actions = engine.pass(now);
         let end = self.host.elapsed();
         let (after, took) = (engine.stats(), end.saturating_sub(begin));
-        self.responder.end(end, after.interrupted > before.interrupted);
+        let interrupted = after.interrupted > before.interrupted;
+        self.start_times.pass(&actions, !interrupted, end);
+        self.responder.end(end, interrupted);
         match after.swaps > before.swaps {
             true => self.flips.add(took),
             false => self.passes.add(took),

@@ -203,8 +203,8 @@ fn feat_60_61_figures_of_reservations_bounds_forecasts_and_calls() {
     let late = "forecast_error_seconds_sum{queue=\"\",side=\"late\"}";
     assert!((300.0..500.0).contains(&at(late)), "{}", at(late));
     assert_eq!(at("forecast_error_seconds_count{queue=\"\",side=\"early\"}"), 0.0);
-    assert!(at("policy_function_calls_total{policy=\"steady\",call=\"ordering.keys\"}") > 0.0);
-    assert!(at("policy_function_fuel_total{policy=\"steady\",call=\"ordering.keys\"}") > 0.0);
+    assert!(at("policy_function_calls_total{queue=\"\",policy=\"steady\",call=\"ordering.keys\"}") > 0.0);
+    assert!(at("policy_function_fuel_total{queue=\"\",policy=\"steady\",call=\"ordering.keys\"}") > 0.0);
     let sum: f64 =
         all.iter().filter(|(name, _)| name.contains("policy_function_calls_total")).map(|(_, n)| n).sum();
     assert_eq!(sum, at("policy_calls_total{queue=\"\",policy=\"steady\"}"), "each call is one of a function");
@@ -337,7 +337,7 @@ const FIGURES: &str = "
     engine.candidates candidates, engine.matches matches, engine.starts jobs_started, engine.backfilled jobs_started,
     engine.reservations reservations_made, engine.refusals gate_refusals, engine.denied jobs_denied,
     engine.unknown_jobs jobs_unknown, engine.policy_failures policy_failures, engine.swaps policy_swaps,
-    engine.builtin_passes passes_builtin, engine.interrupted passes_cut, engine.held_passes passes_suspended,
+    engine.builtin_passes passes, engine.interrupted passes_cut, engine.held_passes passes,
     containment.breaches policy_breaches, containment.rollbacks policy_rollbacks, containment.returns policy_returns,
     containment.shadows.passes shadow_passes, containment.shadows.differing shadow_differing_ratio,
     containment.log.written policy_log_lines, containment.log.dropped policy_log_dropped,
@@ -440,4 +440,35 @@ fn feat_60_removals_and_refusals_by_kind() {
     let stats = world.told("stats-get", &json!({}))["engine"]["refusals"].as_f64().unwrap();
     assert!(refused == stats && refused >= 1.0, "{refused} of {stats}");
     assert!(at("session_offline_seconds_total") < 1.0);
+}
+
+/// FEAT-60: starts at once, commits, events, passes and requests have figures, each with its kind.
+#[test]
+fn feat_60_commits_starts_and_requests_have_figures() {
+    let mut world = World::serving(&json!({"policy": "steady"}));
+    world.submit(1, 16, 600.0);
+    world.submit(2, 16, 60.0);
+    world.settle();
+    world.end(1);
+    world.settle();
+    let all = samples(&page(&mut world));
+    let at = |name: &str| all[&format!("fluxgate_{name}")];
+    // The second did not fit at once; each start had a commit of its own.
+    assert_eq!(
+        (at("start_latency_seconds_count"), at("commit_seconds_count"), at("commits_total")),
+        (1.0, 2.0, 2.0)
+    );
+    let events = |kind: &str| at(&format!("events_total{{kind=\"{kind}\"}}"));
+    assert_eq!(["alloc", "committed", "free", "cancel"].map(events), [2.0, 2.0, 1.0, 0.0]);
+    let started = |how: &str| at(&format!("jobs_started_total{{queue=\"\",how=\"{how}\"}}"));
+    let by_how: f64 = ["immediate", "backfill", "reserved"].into_iter().map(started).sum();
+    assert_eq!(by_how, 2.0);
+    let passes = |by: &str| at(&format!("passes_total{{queue=\"\",decided_by=\"{by}\"}}"));
+    assert!(passes("policy") >= 2.0 && passes("nobody") == 0.0, "{} {}", passes("policy"), passes("nobody"));
+    // The page counts the requests before it.
+    let asked = |all: &BTreeMap<String, f64>| {
+        all.get("fluxgate_requests_total{method=\"metrics-get\",role=\"owner\"}").copied().unwrap_or_default()
+    };
+    let before = asked(&all);
+    assert_eq!(asked(&samples(&page(&mut world))), before + 1.0);
 }

@@ -67,16 +67,20 @@ impl Service {
                 }
             }
         }
-        let (calls, name) = (engine.policy_cost_by_call(), engine.policy_name());
+        let costs: Vec<_> = engine.policy_costs_by_call().take(QUEUES_MAX).collect();
         let mut each = |family: &str, unit: &str, help: &str, value: &dyn Fn(&CallCost) -> f64| {
             let mut family = page.family(family, Kind::Counter, unit, help);
-            for call in &calls {
-                family.total(&[("policy", name), ("call", call.call)], value(call));
+            for (queue, policy, calls) in &costs {
+                for call in calls {
+                    let labels = [("queue", *queue), ("policy", *policy), ("call", call.call)];
+                    family.total(&labels, value(call));
+                }
             }
         };
-        each("policy_function_calls", "", "Calls of the default policy by function.", &|it| it.calls as f64);
-        each("policy_function_fuel", "", "Fuel of the default policy by function.", &|it| it.fuel as f64);
-        let help = "Time in the default policy by function.";
+        let help = "Calls of a policy by function; the queue is empty for the default.";
+        each("policy_function_calls", "", help, &|it| it.calls as f64);
+        each("policy_function_fuel", "", "Fuel of a policy by function.", &|it| it.fuel as f64);
+        let help = "Time in a policy by function.";
         each("policy_function_seconds", "seconds", help, &|it| it.nanos as f64 / 1e9);
     }
 
@@ -87,8 +91,8 @@ impl Service {
             "Limits and rules that policies broke, by their names; the queue is empty for the default.";
         let mut family = page.family("policy_breaches", Kind::Counter, "", help);
         for (queue, history) in histories() {
-            for (limit, count) in history.records.breaches() {
-                family.total(&[("queue", queue), ("limit", limit)], *count as f64);
+            for (policy, limit, count) in history.records.breaches_by_policy() {
+                family.total(&[("queue", queue), ("policy", policy), ("limit", limit)], count as f64);
             }
         }
         let help = "1 while a policy that failed does not decide.";

@@ -47,6 +47,13 @@ impl Service {
         ] {
             page.family(name, Kind::Counter, "", help).total(&[], value as f64);
         }
+        let help = "Requests that were served, but for those of the job manager, by method and role.";
+        let mut family = page.family("requests", Kind::Counter, "", help);
+        for (method, counts) in self.request_counts.rows() {
+            for (role, count) in counts {
+                family.total(&[("method", method), ("role", role)], count as f64);
+            }
+        }
         let help = "Time in which the job manager was not served.";
         page.family("session_offline_seconds", Kind::Counter, "seconds", help)
             .total(&[], self.offline_seconds());
