@@ -478,7 +478,7 @@ fn feat_68_reservations_are_made_and_ended_from_a_page() {
     let mut web = Web::start_with(&world, &["--control"]);
     web.enter();
     assert!(web.get("/reservations").body.contains("<input type=\"hidden\" name=\"do\" value=\"reserve\">"));
-    let form = "do=reserve&name=dat&kind=maintenance&start=2199-11-23T12%3A00&duration=2h&where=n%5B0-1%5D&note=cold";
+    let form = "do=reserve&name=dat&kind=maintenance&start=2199-11-23T12%3A00&duration=2h&where=n%5B0-1%5D&note=cold&repeat=weekly";
     let list = || world.cli(&["reservation", "list", "--json"]).json()["reservations"].clone();
     let hosts = world.cli(&[
         "reservation",
@@ -513,7 +513,13 @@ fn feat_68_reservations_are_made_and_ended_from_a_page() {
     assert_eq!(web.post("/act", &form).status, 403, "without a token");
     let done = web.post("/act", &format!("token={token}&{form}"));
     assert!(done.status == 303 && done.head.contains("location: /reservations"), "{}", done.head);
-    assert_eq!(list().as_array().map(Vec::len), Some(2));
+    let made = list();
+    let dat = made.as_array().unwrap().iter().find(|one| one["name"] == "dat").expect("it was made");
+    assert_eq!(
+        (&dat["repeat"]["every"], &dat["repeat"]["zone"]),
+        (&"weekly".into(), &"UTC".into()),
+        "{made}"
+    );
     world.until("the page has it", |_| {
         web.get("/reservations").body.contains("do=reservation-end&amp;name=dat")
     });
