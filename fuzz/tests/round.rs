@@ -15,6 +15,9 @@ use proptest::test_runner::{RngAlgorithm, TestError, TestRng, TestRunner};
 
 /// Mutated inputs a target.
 const CASES: u32 = 10_000;
+/// Of the targets that take about a millisecond for an input.
+const CASES_OF_SLOW: u32 = 400;
+const SLOW: [&str; 4] = ["component", "control", "oci", "session"];
 
 /// One change of an input, at a place in it.
 #[derive(Debug, Clone)]
@@ -83,7 +86,8 @@ fn round(name: &str) {
     }
     let seeds: Vec<&Vec<u8>> = corpus.values().collect();
     assert!(!seeds.is_empty(), "{name} has no corpus");
-    let config = ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() };
+    let cases = if SLOW.contains(&name) { CASES_OF_SLOW } else { CASES };
+    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
     let inputs = (any::<Index>(), vec((any::<Index>(), edit()), 1..8));
     let made = |(seed, edits): &(Index, Vec<(Index, Edit)>)| mutate(seeds[seed.index(seeds.len())], edits);
@@ -111,6 +115,6 @@ macro_rules! rounds {
 }
 
 rounds! {
-    accounting checkpoint constraint eventlog experiment expression flow fluid frame fsd grug hostlist hwloc idset jgf jobspec_json jobspec_yaml journal
-    model_jgf query rset shorthand simulators site swf toml web welcome
+    accounting checkpoint compiled component constraint control eventlog experiment expression flow fluid frame fsd grug hostlist hwloc idset jgf jobspec_json jobspec_yaml journal
+    model_jgf oci query rset session settings shorthand simulators site swf toml web welcome
 }

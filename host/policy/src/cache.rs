@@ -197,17 +197,23 @@ fn read_entry(path: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
     }
     let mut bytes = Vec::with_capacity(meta.len() as usize);
     Read::by_ref(&mut file).take(ENTRY_BYTES_MAX).read_to_end(&mut bytes)?;
-    if bytes.len() < HEADER_BYTES {
-        return Err(bad("cut short"));
-    }
-    let compiled = bytes.split_off(HEADER_BYTES);
-    let (magic, rest) = bytes.split_at(MAGIC.len());
+    compiled_code(&bytes, key).map_err(bad)?;
+    Ok(bytes.split_off(HEADER_BYTES))
+}
+
+/// The native code in a file of the folder of compiled components, looked up under this key: all bytes behind the header.
+///
+/// # Errors
+/// Why the file is no whole entry of this key.
+pub fn compiled_code<'f>(file: &'f [u8], key: &[u8; 32]) -> Result<&'f [u8], &'static str> {
+    let (header, compiled) = file.split_at_checked(HEADER_BYTES).ok_or("cut short")?;
+    let (magic, rest) = header.split_at(MAGIC.len());
     let (named, sum) = rest.split_at(32);
     if magic != MAGIC || named != key {
-        return Err(bad("of another version or for another component"));
+        return Err("of another version or for another component");
     }
-    if sum != checksum(&compiled) {
-        return Err(bad("damaged"));
+    if sum != checksum(compiled) {
+        return Err("damaged");
     }
     Ok(compiled)
 }

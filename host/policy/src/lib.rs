@@ -49,6 +49,7 @@ mod policy;
 mod probe;
 mod sections;
 
+pub use cache::compiled_code;
 pub use catalogue::{Catalogue, ENTRIES_MAX, Entry, Setting, Summary};
 pub use config::{Config, ConfigError, ConfigKey, ConfigKind, Description};
 pub use digest::Digest;

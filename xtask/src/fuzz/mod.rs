@@ -4,8 +4,12 @@
 //! New inputs are kept below `target/fuzz`; the corpus in the tree stays small. Must never know the subject of a
 //! target.
 
+mod campaign;
+mod page;
+
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -38,7 +42,22 @@ pub(crate) struct Options {
     /// Run one target on this file only, such as a saved input that failed.
     #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
+    /// Targets that run at a time.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    jobs: usize,
+    /// Add processor time, inputs and edges to the table of docs/fuzzing.md.
+    #[arg(long)]
+    record: bool,
+    /// Afterwards keep a few of the inputs that were found in fuzz/corpus: small ones that together reach the most.
+    #[arg(long)]
+    keep: bool,
 }
+
+/// The page with the table of runs.
+const PAGE: &str = "docs/fuzzing.md";
+/// Most files of a target in the tree, and most bytes of them all.
+const KEPT_FILES_MAX: usize = 24;
+const KEPT_BYTES_MAX: u64 = 32 << 10;
 
 fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600)];
@@ -60,35 +79,106 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         let input = input.canonicalize().with_context(|| format!("{}", input.display()))?;
         return house.program(&binary).arg(input).env("FLUXGATE_FUZZ", target).run();
     }
+    let commands = targets.iter().map(|target| fuzzing(house, &binary, target, options.seconds));
+    let commands = commands.collect::<Result<Vec<Command>>>()?;
+    let when = crate::flux_tests::when(house)?;
     let mut failed = Vec::new();
-    for target in targets {
-        println!("fuzz: {target}");
-        // The first folder takes new inputs; the corpus in the tree is only read.
-        let found = house.target().join("fuzz/corpus").join(target);
-        fs::create_dir_all(&found).with_context(|| format!("{}", found.display()))?;
-        let crash = house.target().join("fuzz").join(format!("{target}-"));
-        let ran = house
-            .program(&binary)
-            .arg(&found)
-            .arg(house.root().join("fuzz/corpus").join(target))
-            .arg(format!("-artifact_prefix={}", crash.display()))
-            .arg(format!("-max_total_time={}", options.seconds))
-            .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
-            .arg(format!("-timeout={INPUT_SECONDS}"))
-            .args(["-verbosity=1", "-print_final_stats=1"])
-            .env("FLUXGATE_FUZZ", target)
-            .run();
-        if ran.is_err() {
-            println!(
-                "fuzz: {target} failed; `cargo xtask fuzz {target} --input {}...` repeats it",
-                crash.display()
-            );
+    campaign::run(commands, options.jobs, |place, run| {
+        let target = &targets[place];
+        println!(
+            "fuzz: {target}: {} inputs in {:.0} s of processor time, {} edges, {} inputs kept",
+            run.executions, run.seconds, run.edges, run.inputs
+        );
+        if run.failed {
+            let crash = house.target().join("fuzz").join(format!("{target}-"));
+            let crash = crash.display();
+            println!("fuzz: {target} failed; `cargo xtask fuzz {target} --input {crash}...` repeats it");
             failed.push(target.as_str());
+        }
+        if options.record {
+            let path = house.root().join(PAGE);
+            let text = fs::read_to_string(&path).with_context(|| PAGE.to_owned())?;
+            let (text, hours) = page::added(&text, target, run, &when)?;
+            fs::write(&path, text).with_context(|| PAGE.to_owned())?;
+            println!("fuzz: {hours:.2} hours of processor time on the page");
+        }
+        Ok(())
+    })?;
+    if options.keep {
+        for target in targets {
+            keep(house, &binary, target)?;
         }
     }
     if !failed.is_empty() {
         bail!("fuzz targets that failed: {}", failed.join(", "));
     }
+    Ok(())
+}
+
+/// The folder of inputs that were found.
+fn found(house: &House, target: &str) -> PathBuf {
+    house.target().join("fuzz/corpus").join(target)
+}
+
+/// A run of one target for so long.
+fn fuzzing(house: &House, binary: &Path, target: &str, seconds: u64) -> Result<Command> {
+    // The first folder takes new inputs; the corpus in the tree is only read.
+    let found = found(house, target);
+    fs::create_dir_all(&found).with_context(|| format!("{}", found.display()))?;
+    let crash = house.target().join("fuzz").join(format!("{target}-"));
+    let mut command = Command::new(binary);
+    command
+        .current_dir(house.root())
+        .arg(&found)
+        .arg(house.root().join("fuzz/corpus").join(target))
+        .arg(format!("-artifact_prefix={}", crash.display()))
+        .arg(format!("-max_total_time={seconds}"))
+        .arg(format!("-rss_limit_mb={MEMORY_MIB}"))
+        .arg(format!("-timeout={INPUT_SECONDS}"))
+        .args(["-verbosity=1", "-print_final_stats=1"])
+        .env("FLUXGATE_FUZZ", target);
+    Ok(command)
+}
+
+/// Adds to the corpus in the tree what it lacks: of the smallest set of inputs that reaches all that was reached, the smallest files.
+fn keep(house: &House, binary: &Path, target: &str) -> Result<()> {
+    let kept = house.root().join("fuzz/corpus").join(target);
+    let least = tempfile::tempdir().context("cannot make a folder")?;
+    let merged = Command::new(binary)
+        .arg("-set_cover_merge=1")
+        .arg(format!("-timeout={INPUT_SECONDS}"))
+        .args([least.path(), &kept, &found(house, target)])
+        .env("FLUXGATE_FUZZ", target)
+        .output()
+        .context("cannot start the targets")?;
+    if !merged.status.success() {
+        bail!("{target}: {}", String::from_utf8_lossy(&merged.stderr).lines().last().unwrap_or_default());
+    }
+    let files = |folder: &Path| -> Result<Vec<(u64, PathBuf)>> {
+        let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
+        let file = |entry: std::io::Result<fs::DirEntry>| {
+            let entry = entry?;
+            Ok((entry.metadata()?.len(), entry.path()))
+        };
+        let mut files = entries.map(file).collect::<Result<Vec<_>>>()?;
+        files.sort();
+        Ok(files)
+    };
+    let there = files(&kept)?;
+    let (mut count, mut bytes) = (there.len(), there.iter().map(|(size, _)| size).sum::<u64>());
+    for (size, path) in files(least.path())? {
+        let name = path.file_name().context("a file has a name")?;
+        let to = kept.join(name);
+        if count >= KEPT_FILES_MAX || bytes + size > KEPT_BYTES_MAX {
+            break;
+        }
+        let known = there.iter().any(|(_, one)| fs::read(one).ok() == fs::read(&path).ok());
+        if !known {
+            fs::copy(&path, &to).with_context(|| format!("{}", to.display()))?;
+            (count, bytes) = (count + 1, bytes + size);
+        }
+    }
+    println!("fuzz: {target}: {count} files, {bytes} bytes in the corpus");
     Ok(())
 }
 
@@ -145,6 +235,6 @@ mod tests {
     #[test]
     fn every_target_has_a_folder() {
         let house = House::find().unwrap();
-        assert_eq!(targets(&house).unwrap().len(), 28);
+        assert_eq!(targets(&house).unwrap().len(), 34);
     }
 }
