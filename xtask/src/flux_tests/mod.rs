@@ -97,40 +97,28 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
             last._kept.push(modules);
         }
     }
-    let page = house.root().join(PAGE);
-    let mut text = fs::read_to_string(&page).with_context(|| format!("{}", page.display()))?;
     let named: BTreeSet<&str> = options.scripts.iter().map(|name| bare(name)).collect();
     if let Some(name) = named.iter().find(|name| suites.iter().all(|suite| suite.script(name).is_none())) {
         let folders: Vec<_> = suites.iter().map(|suite| suite.scripts.display().to_string()).collect();
         bail!("{name}: there is no such script in {}", folders.join(", "));
     }
     let run = when(house)?;
-    for suite in &suites {
-        text = suite.run(house, options, &named, &run, text)?;
-        if options.write {
-            fs::write(&page, &text).with_context(|| format!("{}", page.display()))?;
-        }
-    }
-    Ok(())
+    suites.iter().try_for_each(|suite| suite.run(house, options, &named, &run))
 }
 
 impl Suite {
-    /// Runs those of its scripts that are named, or all of its table; the page with their rows.
-    fn run(
-        &self,
-        house: &House,
-        options: &Options,
-        named: &BTreeSet<&str>,
-        run: &str,
-        text: String,
-    ) -> Result<String> {
+    /// Runs those of its scripts that are named, or all of its table. Each row is written when it is there: a run takes its time
+    /// and may be ended.
+    fn run(&self, house: &House, options: &Options, named: &BTreeSet<&str>, run: &str) -> Result<()> {
+        let page = house.root().join(PAGE);
+        let read = || fs::read_to_string(&page).with_context(|| format!("{}", page.display()));
+        let text = read()?;
         let rows = self.table.rows(&text)?;
         let scripts: Vec<&str> = match named.is_empty() {
             true => rows.keys().map(String::as_str).collect(),
             false => named.iter().copied().filter(|name| self.script(name).is_some()).collect(),
         };
         println!("\n{}, Fluxgate {run}\n\n{}", self.version, self.table.head());
-        let mut text = text;
         for name in scripts {
             let counts = self.counts(house, name, &self.ours, options.limit)?;
             let beside = (options.beside && self.table.beside)
@@ -146,9 +134,12 @@ impl Suite {
             if before.is_some_and(|before| !before.same_counts(&row)) {
                 eprintln!("  the page has other counts: its reason may no longer be true");
             }
-            text = self.table.with(&text, name, &row)?;
+            if options.write {
+                let text = self.table.with(&read()?, name, &row)?;
+                fs::write(&page, text).with_context(|| format!("{}", page.display()))?;
+            }
         }
-        Ok(text)
+        Ok(())
     }
 
     /// The file of a script.
@@ -172,6 +163,8 @@ impl Suite {
         }
         command.current_dir(&self.folder);
         command.env("FLUXGATE_POLICIES", house.policies());
+        // A script has a home of its own: each start of the scheduler would compile its policies anew.
+        command.env("XDG_CACHE_HOME", house.target().join("flux-tests"));
         for name in ["FLUX_URI", "FLUX_SCHED_TEST_INSTALLED", "FLUX_TEST_INSTALLED_PATH"] {
             command.env_remove(name);
         }
