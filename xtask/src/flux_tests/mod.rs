@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::house::{House, Program};
 use crate::policies;
@@ -25,9 +25,10 @@ use table::{PAGE, Row, Table};
 
 /// Options of `cargo xtask flux-tests`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("trees").args(["flux_core", "flux_sched"]).required(true).multiple(true)))]
 pub(crate) struct Options {
     /// A source tree of flux-core, configured and built in place.
-    #[arg(long, value_name = "DIR", required_unless_present = "flux_sched")]
+    #[arg(long, value_name = "DIR")]
     flux_core: Option<PathBuf>,
     /// The folder in which flux-sched was built, or its source tree with that folder as `build`.
     #[arg(long, value_name = "DIR")]
@@ -118,6 +119,9 @@ impl Suite {
             true => rows.keys().map(String::as_str).collect(),
             false => named.iter().copied().filter(|name| self.script(name).is_some()).collect(),
         };
+        if scripts.is_empty() {
+            return Ok(());
+        }
         println!("\n{}, Fluxgate {run}\n\n{}", self.version, self.table.head());
         for name in scripts {
             let counts = self.counts(house, name, &self.ours, options.limit)?;
