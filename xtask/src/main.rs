@@ -9,7 +9,7 @@
 //! | `cargo xtask tidy` | the rules of the house that no compiler checks |
 //! | `cargo xtask simulate` | the whole scheduler under faults, from seeds |
 //! | `cargo xtask fuzz` | the fuzz targets under libFuzzer |
-//! | `cargo xtask flux-tests` | tests of a built flux-core with Fluxgate in the place of its schedulers |
+//! | `cargo xtask flux-tests` | tests of a built flux-core and flux-sched with Fluxgate in the place of their schedulers |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
 //! | `cargo xtask dist` | packages for users, the same bytes each time |
 //! | `cargo xtask crates` | the crates for others, packed and checked as for a registry |
@@ -102,7 +102,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run tests of flux-core, from a tree that you have built, with Fluxgate in the place of its schedulers: docs/flux-core-tests.md.
+    /// Run tests of flux-core, flux-sched and flux-coral2, from trees that you have built, with Fluxgate in the place of their
+    /// schedulers: docs/flux-core-tests.md.
     FluxTests(flux_tests::Options),
     /// Check licenses, duplicate versions, banned crates and sources: `cargo deny` with deny.toml.
     Deny,
