@@ -184,7 +184,7 @@ fn bare(name: &str) -> &str {
 }
 
 /// The day, and the commit of this tree.
-fn when(house: &House) -> Result<String> {
+pub(crate) fn when(house: &House) -> Result<String> {
     let day = Program::new("date").args(["-u", "+%F"]).read()?;
     let describe = ["describe", "--always", "--dirty=+changes", "--exclude=*"];
     let commit = Program::new("git").folder(house.root()).args(describe).read()?;
