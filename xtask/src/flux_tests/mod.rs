@@ -5,6 +5,7 @@
 
 mod coral2;
 mod counts;
+mod exchange;
 mod flux_core;
 mod graph_scheduler;
 mod table;
@@ -39,6 +40,9 @@ pub(crate) struct Options {
     /// Run each script of flux-sched and flux-coral2 with the graph scheduler itself, too.
     #[arg(long, requires = "flux_sched")]
     beside: bool,
+    /// Instead of scripts, put one scheduler in the place of the other while jobs run.
+    #[arg(long, requires = "flux_sched", conflicts_with_all = ["coral2", "beside", "scripts"])]
+    exchange: bool,
     /// Write the rows into docs/flux-core-tests.md, too.
     #[arg(long)]
     write: bool,
@@ -84,6 +88,9 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         &[],
         house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]),
     )?;
+    if let Some(tree) = found.as_ref().filter(|_| options.exchange) {
+        return exchange::run(house, tree, options.write, options.limit);
+    }
     let mut suites = Vec::new();
     if let Some(tree) = &core {
         suites.push(flux_core::suite(house, tree)?);
