@@ -221,6 +221,21 @@ fn from_npm(room: &Path, package: &str) -> Result<PathBuf> {
     Ok(room.join("node_modules/.bin"))
 }
 
+/// A program of crates.io with these features and no others; its folder of programs.
+pub(crate) fn from_crates(house: &House, name: &str, version: &str, features: &str) -> Result<PathBuf> {
+    let room = house.target().join("toolchains").join(name);
+    fetched(&room, &format!("{name} {version} {features}"), || {
+        // Without optimisation, because it runs only for seconds.
+        let install =
+            house.cargo("install").args(["--quiet", "--debug", "--locked", "--no-default-features"]);
+        let install = install.args(["--features", features, "--version", version, name, "--root"]).arg(&room);
+        let build = room.join("build");
+        install.env("CARGO_TARGET_DIR", &build).run()?;
+        fs::remove_dir_all(&build).with_context(|| format!("{}", build.display()))
+    })?;
+    Ok(room.join("bin"))
+}
+
 /// The note in a folder that records its content.
 const COMPLETE: &str = "complete";
 
