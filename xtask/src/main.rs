@@ -260,3 +260,30 @@ fn build(house: &House, policies: &[PathBuf]) -> Result<PathBuf> {
     )?;
     Ok(house.target().join("debug").join("fluxgate"))
 }
+
+#[cfg(test)]
+mod tests {
+    use fluxgate_testing::pages::{Command, calls, commands, spans};
+
+    use super::*;
+
+    /// Commands of the pages for this program are commands of it. Names in capitals stand for a word, and a bar for a choice.
+    #[test]
+    fn commands_of_the_pages_are_parsed() {
+        let house = House::find().unwrap();
+        let mut all = commands(house.root(), &["fluxgate", "flux", "cargo", "pip"]);
+        all.extend(spans(house.root(), &["cargo xtask"]));
+        let (mut parsed, mut wrong) = (0, Vec::new());
+        for Command { page, line, text } in all {
+            for words in calls(&text).iter().filter(|words| words[0] == "cargo" && words[1] == "xtask") {
+                let asked = Arguments::try_parse_from(&words[1..]);
+                // The help is asked for on purpose.
+                match asked.err().filter(clap::Error::use_stderr) {
+                    Some(error) => wrong.push(format!("{page}:{line}: {text}: {error}")),
+                    None => parsed += 1,
+                }
+            }
+        }
+        assert!(wrong.is_empty() && parsed > 30, "{parsed} are parsed, and\n{}", wrong.join("\n"));
+    }
+}
