@@ -125,8 +125,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Make what is handed to users: a small program with its policies inside, a tarball and a Debian package of it, a bill of
-    /// materials, and their digests.
+    /// Make what is handed to users: a small program with its policies inside, a tarball and a Debian package of it, a
+    /// wheel of the Python package with the program inside, a bill of materials, and their digests.
     Dist(dist::Options),
     /// Pack the crates for others in their order, without network, and check what a registry expects of them.
     Crates(crates::Options),

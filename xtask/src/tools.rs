@@ -207,6 +207,17 @@ pub(crate) fn environment(room: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(programs)
 }
 
+/// A folder with the wheels of a package of PyPI and of all that it depends on, for the Python of this machine.
+pub(crate) fn downloaded(room: &Path, package: &str) -> Result<PathBuf> {
+    let wheels = room.join("wheels");
+    fetched(room, package, || {
+        let pip = Program::new("python3").args(["-m", "pip", "download", "--quiet"]);
+        let pip = pip.args(["--disable-pip-version-check", "--only-binary", ":all:", "--dest"]);
+        pip.arg(&wheels).arg(package).run()
+    })?;
+    Ok(wheels)
+}
+
 /// The folder of programs of such an environment, if it was fetched before.
 pub(crate) fn fetched_environment(room: &Path, packages: &[&str]) -> Option<PathBuf> {
     is_complete(room, &packages.join(" ")).then(|| room.join("venv/bin"))
