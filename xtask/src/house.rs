@@ -3,8 +3,10 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
+use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 
@@ -99,6 +101,24 @@ impl Program {
         let status = self.0.status().with_context(|| format!("cannot start {self}"))?;
         if !status.success() {
             bail!("{self}: {status}");
+        }
+        Ok(())
+    }
+
+    /// Runs it and is told each line of its standard output when it comes; its standard error is in the error.
+    pub(crate) fn watch(mut self, mut line: impl FnMut(&str)) -> Result<()> {
+        self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = self.0.spawn().with_context(|| format!("cannot start {self}"))?;
+        let (out, said) = (child.stdout.take(), child.stderr.take());
+        // Both at once: neither pipe fills while the other one is read.
+        let said = thread::spawn(move || said.map(io::read_to_string).transpose());
+        for each in BufReader::new(out.context("a pipe was asked for")?).lines() {
+            line(&each.with_context(|| format!("{self}: its output is not UTF-8"))?);
+        }
+        let status = child.wait()?;
+        let said = said.join().ok().and_then(Result::ok).flatten().unwrap_or_default();
+        if !status.success() {
+            bail!("{self}: {status}: {}", said.trim());
         }
         Ok(())
     }

@@ -5,12 +5,13 @@
 //! | `cargo xtask policies` | build the policies (or given folders) as components; `--lang` for more than Rust |
 //! | `cargo xtask build` | policies and the binary, for use by hand |
 //! | `cargo xtask test` | policies, the binary, then the test suites; names what was skipped |
-//! | `cargo xtask ci` | formatting, lints, `test` |
+//! | `cargo xtask ci` | formatting, lints, `test`, `book` |
 //! | `cargo xtask tidy` | the rules of the house that no compiler checks |
 //! | `cargo xtask simulate` | the whole scheduler under faults, from seeds |
 //! | `cargo xtask fuzz` | the fuzz targets under libFuzzer |
 //! | `cargo xtask flux-tests` | tests of a built flux-core and flux-sched with Fluxgate in the place of their schedulers |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
+//! | `cargo xtask book` | the pages as a book with search |
 //! | `cargo xtask dist` | packages for users, the same bytes each time |
 //! | `cargo xtask crates` | the crates for others, packed and checked as for a registry |
 //! | `cargo xtask python` | the wheel of the Python package |
@@ -22,6 +23,7 @@
 // Talking on standard output and error is this program's purpose.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod book;
 mod component;
 mod crates;
 mod debian;
@@ -31,6 +33,7 @@ mod flux_tests;
 mod fuzz;
 mod house;
 mod languages;
+mod pages;
 mod policies;
 mod python;
 mod screenshots;
@@ -86,7 +89,7 @@ enum Command {
     Build,
     /// Build policies and binary, check the house, then run the test suites and name what was skipped.
     Test(testing::Options),
-    /// Formatting, lints with warnings denied, then `test`.
+    /// Formatting, lints with warnings denied, then `test` and `book`.
     Ci,
     /// Check the rules of the house that no compiler checks.
     Tidy {
@@ -105,6 +108,8 @@ enum Command {
     /// Run tests of flux-core, flux-sched and flux-coral2, from trees that you have built, with Fluxgate in the place of their
     /// schedulers: docs/flux-core-tests.md.
     FluxTests(flux_tests::Options),
+    /// The pages of the repository as a book with search, in `target/book`; mdBook is fetched below `target/`.
+    Book,
     /// Check licenses, duplicate versions, banned crates and sources: `cargo deny` with deny.toml.
     Deny,
     /// Build the wheel of the Python package into `target/wheels`, with all policies inside.
@@ -121,8 +126,8 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Make what is handed to users: a small program with its policies inside, a tarball and a Debian package of it, a bill of
-    /// materials, and their digests.
+    /// Make what is handed to users: a small program with its policies inside, a tarball and a Debian package of it, a
+    /// wheel of the Python package with the program inside, a bill of materials, and their digests.
     Dist(dist::Options),
     /// Pack the crates for others in their order, without network, and check what a registry expects of them.
     Crates(crates::Options),
@@ -165,7 +170,8 @@ fn run(command: Command) -> Result<()> {
             house.cargo("fmt").args(["--all", "--check"]).run()?;
             let lints = ["--workspace", "--all-targets", "--", "-D", "warnings"];
             house.cargo("clippy").args(lints).run()?;
-            testing::all(&house)
+            testing::all(&house)?;
+            book::build(&house)
         }
         Command::Tidy { write } => {
             if write {
@@ -176,6 +182,7 @@ fn run(command: Command) -> Result<()> {
         Command::Fuzz(options) => fuzz::run(&house, &options),
         Command::Simulate { arguments } => simulate::run(&house, &arguments),
         Command::FluxTests(options) => flux_tests::run(&house, &options),
+        Command::Book => book::build(&house),
         Command::Deny => deny::run(&house),
         Command::Python { check } => python::wheel(&house, check),
         Command::Demo { arguments } => {
@@ -253,4 +260,31 @@ fn build(house: &House, policies: &[PathBuf]) -> Result<PathBuf> {
         house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]),
     )?;
     Ok(house.target().join("debug").join("fluxgate"))
+}
+
+#[cfg(test)]
+mod tests {
+    use fluxgate_testing::pages::{Command, calls, commands, spans};
+
+    use super::*;
+
+    /// Commands of the pages for this program are commands of it. Names in capitals stand for a word, and a bar for a choice.
+    #[test]
+    fn commands_of_the_pages_are_parsed() {
+        let house = House::find().unwrap();
+        let mut all = commands(house.root(), &["fluxgate", "flux", "cargo", "pip"]);
+        all.extend(spans(house.root(), &["cargo xtask"]));
+        let (mut parsed, mut wrong) = (0, Vec::new());
+        for Command { page, line, text } in all {
+            for words in calls(&text).iter().filter(|words| words[0] == "cargo" && words[1] == "xtask") {
+                let asked = Arguments::try_parse_from(&words[1..]);
+                // The help is asked for on purpose.
+                match asked.err().filter(clap::Error::use_stderr) {
+                    Some(error) => wrong.push(format!("{page}:{line}: {text}: {error}")),
+                    None => parsed += 1,
+                }
+            }
+        }
+        assert!(wrong.is_empty() && parsed > 30, "{parsed} are parsed, and\n{}", wrong.join("\n"));
+    }
 }

@@ -29,14 +29,23 @@ pub(crate) struct Options {
     width: u32,
 }
 
-/// The pages, with the heights of their pictures.
-const PAGES: [(&str, &str, u32); 6] = [
+/// The pages, with the heights of their pictures; those with the reservations that are ahead come first.
+const PAGES: [(&str, &str, u32); 7] = [
+    ("reservations", "/reservations", 520),
+    ("timeline", "/timeline?span=1d", 1300),
     ("now", "/", 1150),
     ("queue", "/queue", 900),
     ("job", "/job", 1000),
     ("machine", "/machine", 520),
-    ("timeline", "/timeline", 1300),
     ("policies", "/policies", 1000),
+];
+
+/// Reservations that are made, as the words of their commands: a system time, nodes of a group of people from soon on, and a repeated
+/// maintenance of a part.
+const RESERVATIONS: [&str; 3] = [
+    "dst --maintenance --start +20h --duration 4h --hosts all --note chilled-water",
+    "dat42 --start +12h --duration 6h --nodes 12 --users root --running ignore --note deadline",
+    "firmware --maintenance --start +44h --duration 2h --hosts node[48-63] --repeat weekly",
 ];
 
 /// The demo; ended when this is dropped.
@@ -91,9 +100,12 @@ pub(crate) fn take(house: &House, binary: &Path, options: &Options) -> Result<()
     let browser = Browser::find()?;
     let out = house.root().join(&options.out);
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
+    // The demo makes the folder of its instance below this one.
+    let place = tempfile::tempdir().context("cannot make a folder")?;
     let demo = Command::new(binary)
         .args(["demo", "--web", "--speed", "1500", "--jobs", "2400"])
         .env("FLUXGATE_POLICIES", house.policies())
+        .env("TMPDIR", place.path())
         .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -110,6 +122,11 @@ pub(crate) fn take(house: &House, binary: &Path, options: &Options) -> Result<()
     lines.find(|line| line.starts_with("swapped")).context("the demo ended before it swapped a policy")?;
     // Its further lines are read, so that it can go on writing them.
     std::thread::spawn(move || lines.for_each(drop));
+    let instance = fs::read_dir(place.path())?.next().context("the demo has no folder")??.path();
+    for words in RESERVATIONS {
+        let create = Program::new(binary).args(["reservation", "create"]).args(words.split(' '));
+        create.env("FLUXGATE_DIR", &instance).read()?;
+    }
     sleep(Duration::from_secs(options.after));
     for (name, path, height) in PAGES {
         let path = if path == "/job" { a_job(&browser, &base)? } else { path.to_owned() };

@@ -6,9 +6,11 @@
 //! - Deterministic crates read no clock and draw no random numbers. (A lint forbids iteration in hash order, see
 //!   `clippy.toml`.) The scheduler service names no thread, socket or file either.
 //! - A path of the repository, and a test, that a page names exist.
+//! - A link of a page leads to a file and a heading that exist, and `docs/SUMMARY.md` names every page.
 //! - `docs/limits.md` tells the bounds that the code has.
 
 mod limits;
+mod links;
 mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,6 +204,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
     }
     breaches.extend(judge_arrows(&arrows(root)?));
     breaches.extend(paths::judge(root, &names)?);
+    breaches.extend(links::judge(root)?);
     breaches.extend(limits::judge(root)?);
     if breaches.is_empty() {
         return Ok(());

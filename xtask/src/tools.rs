@@ -207,6 +207,17 @@ pub(crate) fn environment(room: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(programs)
 }
 
+/// A folder with the wheels of a package of PyPI and of all that it depends on, for the Python of this machine.
+pub(crate) fn downloaded(room: &Path, package: &str) -> Result<PathBuf> {
+    let wheels = room.join("wheels");
+    fetched(room, package, || {
+        let pip = Program::new("python3").args(["-m", "pip", "download", "--quiet"]);
+        let pip = pip.args(["--disable-pip-version-check", "--only-binary", ":all:", "--dest"]);
+        pip.arg(&wheels).arg(package).run()
+    })?;
+    Ok(wheels)
+}
+
 /// The folder of programs of such an environment, if it was fetched before.
 pub(crate) fn fetched_environment(room: &Path, packages: &[&str]) -> Option<PathBuf> {
     is_complete(room, &packages.join(" ")).then(|| room.join("venv/bin"))
@@ -219,6 +230,21 @@ fn from_npm(room: &Path, package: &str) -> Result<PathBuf> {
         npm.arg("--prefix").arg(room).arg(package).run()
     })?;
     Ok(room.join("node_modules/.bin"))
+}
+
+/// A program of crates.io with these features and no others; its folder of programs.
+pub(crate) fn from_crates(house: &House, name: &str, version: &str, features: &str) -> Result<PathBuf> {
+    let room = house.target().join("toolchains").join(name);
+    fetched(&room, &format!("{name} {version} {features}"), || {
+        // Without optimisation, because it runs only for seconds.
+        let install =
+            house.cargo("install").args(["--quiet", "--debug", "--locked", "--no-default-features"]);
+        let install = install.args(["--features", features, "--version", version, name, "--root"]).arg(&room);
+        let build = room.join("build");
+        install.env("CARGO_TARGET_DIR", &build).run()?;
+        fs::remove_dir_all(&build).with_context(|| format!("{}", build.display()))
+    })?;
+    Ok(room.join("bin"))
 }
 
 /// The note in a folder that records its content.

@@ -5,6 +5,7 @@
 //! test` counts and names it, and fails with `--strict`. For tests only; must never know the tests.
 
 pub mod counting;
+pub mod pages;
 
 use std::ffi::OsStr;
 use std::fmt;

@@ -84,6 +84,7 @@ pub(crate) fn kind(name: &str) -> &'static str {
         "held" => "scheduling is suspended",
         "flow" => "power, bandwidth or licences are short",
         "said" => "for a reason of the policy",
+        "window" => "would run into a reservation",
         _ => "other",
     }
 }

@@ -29,6 +29,7 @@ mod learned;
 mod lockstep;
 mod migrate;
 mod networks;
+mod pages;
 mod places;
 mod policies;
 mod published;

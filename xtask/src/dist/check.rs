@@ -1,26 +1,36 @@
-//! `cargo xtask dist --check`: two builds give the same bytes, and each package works from an empty folder without network, with
-//! nothing of this machine but its C library.
+//! `cargo xtask dist --check`: two builds give the same bytes, and each package works from an empty folder without network: the
+//! program with nothing of this machine but its C library, the wheel in an empty virtual environment of its Python.
 //!
 //! Must never know how packages are made.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Dist, digest};
+use super::{Built, Dist, digest};
 use crate::house::Program;
+use crate::tools;
 
-/// What is run in an unpacked package, as `sh -c`: an instance, a job to its end, a policy in place of another, the end.
+/// What is run with an unpacked package, as `sh -c`: an instance, a job to its end, a policy in place of another, the end.
 const TRIAL: &str = "set -e\n\
-    PATH=/usr/bin:/bin FLUXGATE_DIR=/tmp/instance HOME=/tmp\n\
-    export PATH FLUXGATE_DIR HOME\n\
     fluxgate up --nodes 2 --cores 4 --detach > /dev/null\n\
     id=$(fluxgate submit -n2 -t 1m --simulate 0.01s)\n\
     fluxgate job $id --wait > /dev/null\n\
+    echo scheduled\n\
     fluxgate policy swap sjf\n\
     fluxgate down\n";
+/// The line after the first job.
+const SCHEDULED: &str = "scheduled";
+/// The environment of the trial in a root that has only the package.
+const SETTINGS: &str =
+    "PATH=/usr/bin:/bin FLUXGATE_DIR=/tmp/instance HOME=/tmp\nexport PATH FLUXGATE_DIR HOME\n";
+/// What the wheel depends on, fetched once for the trial without network.
+const NEEDED: &str = "numpy>=1.23";
+/// What is run with the module of the wheel.
+const REPLAY: &str = "import fluxgate as fg; log = fg.Log.lublin99(300, cores=64, seed=1); \
+    assert 'sjf' in fg.policies(); print(fg.replay(log, ['easy', 'sjf'])['sjf'].jobs['wait'].mean())";
 
 impl Dist<'_> {
     /// Try the packages that were made.
@@ -29,21 +39,52 @@ impl Dist<'_> {
             let name = path.to_string_lossy();
             if name.ends_with(".tar.gz") || name.ends_with(".deb") {
                 try_out(path)?;
+            } else if name.ends_with(".whl") {
+                self.try_wheel(path)?;
             }
         }
         Ok(())
     }
 
-    /// Make the packages once more, of another build of the program, and compare all bytes.
+    /// Install the wheel in an empty virtual environment without network, and use the command and the module there.
+    fn try_wheel(&self, wheel: &Path) -> Result<()> {
+        let room = self.house.target().join("toolchains/wheel-trial");
+        let needed = tools::downloaded(&room, NEEDED)?;
+        let dir = tempfile::tempdir()?;
+        let place = dir.path().join("venv");
+        Program::new("python3").args(["-m", "venv"]).arg(&place).run()?;
+        let begin = Instant::now();
+        let inside = format!(
+            "set -e\nHOME={0} FLUXGATE_DIR={0}/instance PATH={1}/bin:$PATH\nexport HOME FLUXGATE_DIR PATH\n\
+             pip install --quiet --disable-pip-version-check --no-index --find-links '{2}' '{3}'\n{TRIAL}\
+             python -c \"{REPLAY}\" > /dev/null",
+            dir.path().display(),
+            place.display(),
+            needed.display(),
+            wheel.display()
+        );
+        let mut first = None;
+        let unshare = Program::new("unshare").args(["--map-root-user", "--net"]).args(["sh", "-c", &inside]);
+        let unshare = unshare.without_env("FLUXGATE_POLICIES").without_env("PYTHONPATH");
+        unshare.watch(|line| first = first.or((line == SCHEDULED).then(|| begin.elapsed())))?;
+        report(wheel, first, begin)
+    }
+
+    /// Make the packages once more, of another build, and compare all bytes.
     pub(super) fn compare(
         &self,
-        program: &Path,
-        again: &Path,
+        built: &Built,
+        again: &Built,
         components: &[PathBuf],
         made: &[PathBuf],
     ) -> Result<()> {
         let before = made.iter().map(|path| digest(path)).collect::<Result<Vec<_>>>()?;
-        ensure!(digest(program)? == digest(again)?, "{} and {} differ", program.display(), again.display());
+        for (one, other) in
+            [(Some(&built.program), Some(&again.program)), (built.module.as_ref(), again.module.as_ref())]
+        {
+            let (Some(one), Some(other)) = (one, other) else { continue };
+            ensure!(digest(one)? == digest(other)?, "{} and {} differ", one.display(), other.display());
+        }
         let after =
             self.make(again, components)?.iter().map(|path| digest(path)).collect::<Result<Vec<_>>>()?;
         let mut pairs = made.iter().zip(before.iter().zip(&after));
@@ -53,6 +94,15 @@ impl Dist<'_> {
         println!("two builds have the same {} digests", before.len());
         Ok(())
     }
+}
+
+/// Tell how long the first schedule, and all, took.
+fn report(package: &Path, first: Option<Duration>, begin: Instant) -> Result<()> {
+    let name = package.file_name().unwrap_or_default().to_string_lossy();
+    let first = first.with_context(|| format!("{name}: no job was scheduled"))?.as_secs_f64();
+    let all = begin.elapsed().as_secs_f64();
+    println!("{name}: from empty to the first job in {first:.2} s; with a swap and the end in {all:.2} s");
+    Ok(())
 }
 
 /// Unpack a package below an empty root, add the C library and a shell, and use the program there without network.
@@ -81,6 +131,7 @@ fn try_out(package: &Path) -> Result<()> {
         tar.arg("--directory").arg(root.join("usr")).run()?;
     }
     let unpacked = begin.elapsed();
+    // The root that is around it is no part of the package.
     for program in [root.join("usr/bin/fluxgate"), PathBuf::from("/bin/sh")] {
         libraries(&program, &root)?;
     }
@@ -88,22 +139,18 @@ fn try_out(package: &Path) -> Result<()> {
     fs::copy("/bin/sh", root.join("bin/sh"))?;
     fs::create_dir_all(root.join("proc"))?;
     fs::create_dir_all(root.join("dev"))?;
-    let begin = Instant::now();
+    let begin = Instant::now().checked_sub(unpacked).unwrap_or(begin);
     // A user and a network of its own: nobody but root may change the root of the file system otherwise.
     let inside = format!(
         "mount -t proc proc {0}/proc && touch {0}/dev/null && mount --bind /dev/null {0}/dev/null && exec chroot {0} /bin/sh -c '{1}'",
         root.display(),
-        TRIAL.replace('\'', "'\\''")
+        format!("{SETTINGS}{TRIAL}").replace('\'', "'\\''")
     );
+    let mut first = None;
     let unshare = Program::new("unshare").args(["--map-root-user", "--mount", "--net", "--pid", "--fork"]);
-    unshare.args(["sh", "-c", &inside]).without_env("FLUXGATE_POLICIES").read()?;
-    println!(
-        "{}: unpacked in {:.2} s; instance, job, swap and end in {:.2} s",
-        package.file_name().unwrap_or_default().to_string_lossy(),
-        unpacked.as_secs_f64(),
-        begin.elapsed().as_secs_f64()
-    );
-    Ok(())
+    let unshare = unshare.args(["sh", "-c", &inside]).without_env("FLUXGATE_POLICIES");
+    unshare.watch(|line| first = first.or((line == SCHEDULED).then(|| begin.elapsed())))?;
+    report(package, first, begin)
 }
 
 /// Copy the shared libraries of a program to the same paths below a root.

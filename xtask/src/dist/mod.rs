@@ -1,12 +1,14 @@
 //! `cargo xtask dist`: what is handed to users. A small program with its policies inside, for every Linux of this processor since
-//! glibc 2.28; a tarball and a Debian package of it, both with man pages and completions; a bill of materials; their digests. The
-//! same commit gives the same bytes.
+//! glibc 2.28; a tarball and a Debian package of it, both with man pages and completions; a wheel of the Python package with the
+//! program inside; a bill of materials; their digests. The same commit gives the same bytes.
 //!
 //! Must never know what the program does.
 
+mod archive;
 mod bundle;
 mod check;
 mod sbom;
+mod wheel;
 
 use std::env;
 use std::fs;
@@ -25,8 +27,10 @@ const PROFILE: &str = "dist";
 const GLIBC: (u32, u32) = (2, 28);
 /// For these processors and this system.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
-/// Links against any glibc; with the linker that it brings.
-const LINKER: &str = "cargo-zigbuild==0.24.0";
+/// The module of the Python package, as cargo names it.
+const MODULE: &str = "lib_fluxgate.so";
+/// Links against any glibc; with the linker, whose version is part of the bytes.
+const LINKER: [&str; 2] = ["cargo-zigbuild==0.24.0", "ziglang==0.17.1"];
 
 /// `cargo xtask dist`.
 #[derive(Debug, Args)]
@@ -40,9 +44,20 @@ pub(crate) struct Options {
     /// Pack this program and the components in the folder of built policies, and build nothing.
     #[arg(long, value_name = "FILE", conflicts_with = "here")]
     program: Option<PathBuf>,
+    /// With --program: the module of the Python package that was built with it, `lib_fluxgate.so`; no wheel is made without.
+    #[arg(long, value_name = "FILE", requires = "program")]
+    module: Option<PathBuf>,
     /// Build once more in another folder and compare the bytes; then try each package in an empty folder without network.
     #[arg(long)]
     check: bool,
+}
+
+/// What a build gives.
+#[derive(Clone)]
+struct Built {
+    program: PathBuf,
+    /// The module of the Python package; `None` if no wheel is to be made.
+    module: Option<PathBuf>,
 }
 
 /// What is being made.
@@ -64,30 +79,33 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     let out = std::path::absolute(out)?;
     let linker = match options.here || options.program.is_some() {
         true => None,
-        false => Some(tools::from_pypi(&house.target().join("toolchains/linker"), LINKER)?),
+        false => Some(tools::environment(&house.target().join("toolchains/linker"), &LINKER)?),
     };
     let git = house.program("git").args(["log", "-1", "--format=%ct"]).read();
     let time = git.map_or_else(|_| "0".to_owned(), |time| time.trim().to_owned());
     let dist = Dist { house, out, linker, version: version(house)?, time };
-    let (components, program) = match &options.program {
-        Some(program) => (dist.components(dist.present()?)?, std::path::absolute(program)?),
+    let (components, built) = match &options.program {
+        Some(program) => {
+            let module = options.module.as_ref().map(std::path::absolute).transpose()?;
+            (dist.components(dist.present()?)?, Built { program: std::path::absolute(program)?, module })
+        }
         None => {
             let components = dist.components(policies::build(house, &[])?)?;
-            let program = dist.build(&components, "one")?;
-            (components, program)
+            let built = dist.build(&components, "one")?;
+            (components, built)
         }
     };
-    let made = dist.make(&program, &components)?;
+    let made = dist.make(&built, &components)?;
     for path in &made {
         println!("{:>10}  {}", fs::metadata(path)?.len(), path.display());
     }
     if options.check {
         dist.try_all(&made)?;
         let again = match &options.program {
-            Some(_) => program.clone(),
+            Some(_) => built.clone(),
             None => dist.build(&components, "two")?,
         };
-        dist.compare(&program, &again, &components, &made)?;
+        dist.compare(&built, &again, &components, &made)?;
     }
     Ok(())
 }
@@ -131,8 +149,9 @@ impl Dist<'_> {
         Ok(all)
     }
 
-    /// Build the program, in a target folder of this name.
-    fn build(&self, components: &[PathBuf], name: &str) -> Result<PathBuf> {
+    /// Build the program and the module of the Python package, in a target folder of this name. In one build, the crates that both
+    /// are made of are compiled once.
+    fn build(&self, components: &[PathBuf], name: &str) -> Result<Built> {
         let target = self.out.join("build").join(name);
         let command = if self.linker.is_some() { "zigbuild" } else { "build" };
         let platform = match self.linker {
@@ -140,11 +159,14 @@ impl Dist<'_> {
             None => PLATFORM.to_owned(),
         };
         let embed = components.first().and_then(|path| path.parent()).context("there are no policies")?;
-        let build =
-            self.house.cargo(command).args(["--package", "fluxgate", "--bin", "fluxgate", "--locked"]);
+        let build = self.house.cargo(command).args(["--package", "fluxgate", "--bin", "fluxgate"]);
+        let build = build.args(["--package", "fluxgate-python", "--lib", "--locked"]);
         let build = build.args(["--profile", PROFILE, "--target", &platform]);
-        self.settled(build, &target)?.env("FLUXGATE_EMBED", embed).run()?;
-        Ok(target.join(PLATFORM).join(PROFILE).join("fluxgate"))
+        // The module is for every Python since the oldest one, whichever this machine has.
+        let build = self.settled(build, &target)?.env("PYO3_NO_PYTHON", "1");
+        build.env("FLUXGATE_EMBED", embed).run()?;
+        let folder = target.join(PLATFORM).join(PROFILE);
+        Ok(Built { program: folder.join("fluxgate"), module: Some(folder.join(MODULE)) })
     }
 
     /// The environment in which the same sources give the same bytes, wherever they and the caches of cargo are.
@@ -171,25 +193,23 @@ impl Dist<'_> {
         Ok(cargo)
     }
 
-    /// All packages of a program, and the list of their digests.
-    fn make(&self, program: &Path, components: &[PathBuf]) -> Result<Vec<PathBuf>> {
-        if let Some(newest) = check::newest_glibc(&fs::read(program)?).filter(|found| *found > GLIBC)
-            && self.linker.is_some()
-        {
-            bail!(
-                "{}: needs glibc {}.{}, accepted is {}.{}",
-                program.display(),
-                newest.0,
-                newest.1,
-                GLIBC.0,
-                GLIBC.1
-            );
+    /// All packages of a build, and the list of their digests.
+    fn make(&self, built: &Built, components: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        for file in std::iter::once(&built.program).chain(&built.module) {
+            let newest = check::newest_glibc(&fs::read(file).with_context(|| file.display().to_string())?);
+            if let Some((major, minor)) = newest.filter(|found| self.linker.is_some() && *found > GLIBC) {
+                let (file, accepted) = (file.display(), format!("{}.{}", GLIBC.0, GLIBC.1));
+                bail!("{file}: needs glibc {major}.{minor}, accepted is {accepted} and older");
+            }
         }
         let bill = self.out.join(format!("fluxgate-{}.cdx.json", self.version));
         let text = serde_json::to_string_pretty(&sbom::make(self.house, PLATFORM, components)?)? + "\n";
         fs::write(&bill, text).with_context(|| bill.display().to_string())?;
-        let bundle = bundle::Bundle { dist: self, program, bill: &bill, components };
+        let bundle = bundle::Bundle { dist: self, program: &built.program, bill: &bill, components };
         let mut made = vec![bundle.tarball()?, bundle.debian()?, bill.clone()];
+        if built.module.is_some() {
+            made.insert(2, self.wheel(built, components, &bill)?);
+        }
         let mut sums = String::new();
         for path in &made {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -103,6 +103,14 @@ impl Matcher {
             }
             all.push(Claimed { vertex: node, units: 1, exclusive: true });
         }
+        // R names no level between the root, the nodes and what is in them; the way to each vertex leads over them.
+        let mut known: BTreeSet<VertexId> = all.iter().map(|claim| claim.vertex).collect();
+        for mut at in known.clone() {
+            while let Some(above) = self.model.parent(at, self.dominant).filter(|v| known.insert(*v)) {
+                all.push(Claimed { vertex: above, units: 1, exclusive: false });
+                at = above;
+            }
+        }
         let held = |c: &Claimed| self.model[c.vertex].type_() != self.types.node || whole.contains(&c.vertex);
         let units: Vec<bool> = all.iter().map(|c| c.exclusive && held(c)).collect();
         self.claim_units(&all, &units, term).map_err(|what| fault("execution".to_owned(), what))

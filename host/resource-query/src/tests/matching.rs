@@ -10,7 +10,7 @@ use super::{at, machine, names};
 use crate::matching::{Item, Matcher, Miss, Op, Policy, Setup, Term};
 use crate::planner::FOREVER;
 use crate::render::Format;
-use fluxgate_graph::description::{Model, Pool, Relation, State, VertexId};
+use fluxgate_graph::description::{Model, Pool, Relation, Source, State, VertexId};
 
 /// A jobspec out of a tree in YAML flow style.
 fn job(resources: &str, seconds: u32) -> Jobspec {
@@ -342,6 +342,36 @@ fn claims_that_do_not_fit_the_graph_say_why() {
 
 const TWO_NODES: &str = r#"{"version":1,"execution":{"R_lite":[{"rank":"0-1","children":{"core":"0-3","gpu":"0"}}],
     "nodelist":["fish[7-8]"],"properties":{"ssd":"1"},"starttime":0,"expiration":0}}"#;
+
+/// R does not name the chassis above the nodes and the sockets in them.
+#[test]
+fn r_is_claimed_on_a_graph_with_levels_that_r_does_not_name() {
+    let edges = [("c", "h", 1), ("h", "n", 2), ("n", "s", 2), ("s", "k", 2)];
+    let edge = |(from, to, times): (&str, &str, u32)| {
+        format!("<edge source=\"{from}\" target=\"{to}\"><data key=\"multi_scale\">{times}</data></edge>")
+    };
+    let kinds = [("h", "chassis"), ("n", "node"), ("s", "socket"), ("k", "core")];
+    let kind =
+        |(id, kind): (&str, &str)| format!("<node id=\"{id}\"><data key=\"type\">{kind}</data></node>");
+    let text = format!(
+        "<graphml><graph id=\"g\" edgedefault=\"directed\"><node id=\"c\"><data key=\"root\">1</data>\
+         <data key=\"type\">cluster</data></node>{}{}</graph></graphml>",
+        kinds.map(kind).concat(),
+        edges.map(edge).concat()
+    );
+    let model = Model::load(&text, Some(Source::Grug)).unwrap();
+    let mut matcher = matcher(model, "low");
+    let r = r#"{"version":1,"execution":{"R_lite":[{"rank":"1","children":{"core":"0"}}],
+        "nodelist":["node1"],"starttime":0,"expiration":0}}"#;
+    let term = Term { job: 5, start: 0, end: FOREVER, reserve: false };
+    matcher.claim_r(&R::from_json(r).unwrap(), term).unwrap();
+    let taken = found(&matcher, "sched-now=allocated");
+    assert_eq!(taken, ["core0", "socket0", "node1", "chassis0", "cluster0"]);
+    assert!(run(&mut matcher, Op::Allocate, 6, &slot(7, &cores(1)), 10).is_ok());
+    assert_eq!(run(&mut matcher, Op::Allocate, 7, &slot(1, &cores(1)), 10), Err(Miss::Busy));
+    assert_eq!(matcher.release_ranks(5, &[1].into()), Ok(true));
+    assert!(run(&mut matcher, Op::Allocate, 7, &slot(1, &cores(1)), 10).is_ok());
+}
 
 #[test]
 fn r_is_loaded_claimed_and_given_back_by_rank() {

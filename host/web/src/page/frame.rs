@@ -87,7 +87,7 @@ pub(crate) fn frame(chrome: &Chrome, page: &Page, known: &Known, shown: &Shown, 
                         @if at.is_none() { " · " a href="/metrics" { "metrics" } }
                     }
                     @if chrome.past && page.not_in_past().is_none() { (another_time(&address, at)) }
-                    p { (chrome.instance) " · times are UTC · keys: " kbd { "1" } "–" kbd { "5" } " pages, "
+                    p { (chrome.instance) " · times are UTC · keys: " kbd { "1" } "–" kbd { (MENU.len()) } " pages, "
                         kbd { "/" } " find, " kbd { "j" } " " kbd { "k" } " rows" }
                 }
             }

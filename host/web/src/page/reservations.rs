@@ -77,11 +77,11 @@ fn row(one: &Value, now: f64, control: bool) -> Markup {
             td class="num" { (words::count(one["nodes"].as_u64().unwrap_or_default())) }
             td title=[(cut.len() < hosts.len()).then_some(&hosts)] { (cut) @if cut.len() < hosts.len() { "…" } }
             td { (members(one)) }
-            td class="dim" {
+            td class="dim wraps" {
                 (words::plain(&one["repeat"]["every"]))
                 @if let Some(next) = next.filter(|_| !one["repeat"].is_null()) { ", next " (words::date_time(next)) }
             }
-            td class="reason" { (words::plain(&one["note"])) }
+            td class="wraps" { (words::plain(&one["note"])) }
             @if control { td { (of_reservation(&words::plain(&one["name"]), one["state"] == "over")) } }
         }
     }
