@@ -11,5 +11,6 @@ mod restarts;
 mod said;
 mod schedule;
 mod shadows;
+mod site_jobs;
 mod vertices;
 mod world;

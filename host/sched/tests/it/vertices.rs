@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 /// Chassis with so many vertices of storage, which the file says are down, and one node each.
-fn machine(chassis: u32, ssds: u32) -> Value {
+pub fn machine(chassis: u32, ssds: u32) -> Value {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut add = |mut data: Value, path: String, parent: Option<usize>| {
         let id = nodes.len();
@@ -37,7 +37,7 @@ fn machine(chassis: u32, ssds: u32) -> Value {
 }
 
 /// A node and storage beside it.
-fn beside() -> Value {
+pub fn beside() -> Value {
     let node = json!({"type": "node", "count": 1, "exclusive": true,
         "with": [{"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]}]});
     let ssd = json!({"type": "ssd", "count": 10, "exclusive": true});
@@ -51,16 +51,16 @@ fn table() -> Value {
     json!({"policy": "builtin-fcfs"})
 }
 
-fn world(chassis: u32, ssds: u32) -> World {
+pub fn world(chassis: u32, ssds: u32) -> World {
     World::on(machine(chassis, ssds), &table(), BTreeMap::new())
 }
 
-const STATUS: &str = "sched-fluxion-resource.set_status";
+pub const STATUS: &str = "sched-fluxion-resource.set_status";
 const SET: &str = "sched-fluxion-resource.set_property";
 const REMOVE: &str = "sched-fluxion-resource.remove_property";
 const GET: &str = "sched-fluxion-resource.get_property";
 
-fn ssd(path: &str, status: &str) -> Value {
+pub fn ssd(path: &str, status: &str) -> Value {
     json!({"resource_path": path, "status": status})
 }
 

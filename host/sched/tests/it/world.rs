@@ -135,6 +135,8 @@ pub struct World {
     machine: Value,
     /// Jobs that were started, in order.
     pub started: Vec<u64>,
+    /// Notes of requests that were denied.
+    pub denied: BTreeMap<u64, String>,
     /// Annotations that jobs were given.
     pub annotated: Vec<(u64, Value)>,
     /// The audit trail is written when a test finishes that work, and not at once.
@@ -202,6 +204,7 @@ impl World {
             commits: 0,
             machine,
             started,
+            denied: BTreeMap::new(),
             annotated,
             slow_trail: false,
             running,
@@ -248,6 +251,10 @@ impl World {
                 }
                 ("sched.alloc", Some(1)) => {
                     self.annotated.push((payload["id"].as_u64().unwrap(), payload["annotations"].clone()));
+                }
+                ("sched.alloc", Some(2)) => {
+                    let note = payload["note"].as_str().unwrap_or_default().to_owned();
+                    self.denied.insert(payload["id"].as_u64().unwrap(), note);
                 }
                 _ if message.matchtag() >= FIRST_TAG => {
                     let answer = match message.errnum() {
@@ -322,6 +329,12 @@ impl World {
         self.service.message(told);
     }
 
+    /// Nodes go down; nothing is settled.
+    pub fn bring_down(&mut self, ranks: &str) {
+        let told = self.acquire.as_ref().unwrap().respond_json(&json!({ "down": ranks }));
+        self.service.message(told);
+    }
+
     /// What the clock shows.
     pub fn now(&self) -> f64 {
         self.door.now()
@@ -356,7 +369,12 @@ impl World {
 
     /// The priority of a job changes; nothing is settled.
     pub fn prioritize(&mut self, id: u64, priority: u32) {
-        let message = from_broker("sched.prioritize", &json!({"jobs": [[id, priority]]})).noresponse();
+        self.prioritize_all(&[(id, priority)]);
+    }
+
+    /// The priorities of jobs change in one message; nothing is settled.
+    pub fn prioritize_all(&mut self, jobs: &[(u64, u32)]) {
+        let message = from_broker("sched.prioritize", &json!({ "jobs": jobs })).noresponse();
         self.service.message(message);
     }
 

@@ -1,0 +1,164 @@
+//! What jobs of a site with rack storage see of the scheduler, row by row of the requirements that no other test names.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::vertices::{STATUS, beside, ssd, world};
+use crate::world::World;
+
+/// Two chassis, whose storage is up.
+fn site() -> World {
+    let mut world = world(2, 1);
+    for chassis in 0..2 {
+        world.call(STATUS, &ssd(&format!("/site/chassis{chassis}/ssd0"), "up")).unwrap();
+    }
+    world
+}
+
+/// So many slots of a node and so much storage beside it.
+fn slots(count: u32, gib: u32) -> Value {
+    let mut jobspec = beside();
+    jobspec["resources"][0]["count"] = count.into();
+    jobspec["resources"][0]["with"][1]["count"] = gib.into();
+    jobspec
+}
+
+/// SITE-4: the site's storage service reads chassis and storage from `resource.R`, which the scheduler leaves alone.
+#[test]
+fn site_4_the_description_of_the_machine_is_never_written() {
+    let mut world = site();
+    world.submit_spec(1, &beside());
+    world.settle();
+    world.end(1);
+    world.advance(5.0);
+    assert!(world.kvs.len() >= 2, "marks of storage and R of the job: {:?}", world.kvs.keys());
+    let named: Vec<&String> = world.kvs.keys().filter(|key| key.starts_with("resource")).collect();
+    assert!(named.is_empty(), "{named:?}");
+}
+
+/// SITE-19, SITE-100: a job is what its last request says, whatever was asked before.
+#[test]
+fn site_19_100_a_job_is_what_its_last_request_says() {
+    let mut world = world(2, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    assert!(world.call("feasibility.check", &json!({"jobspec": slots(2, 10)})).is_ok());
+    world.submit_spec(1, &slots(2, 10));
+    world.settle();
+    assert!(world.started.is_empty(), "storage of the other chassis is down");
+    // Its jobspec is updated: the request is withdrawn and made anew.
+    world.cancel(1);
+    world.submit_spec(1, &beside());
+    world.settle();
+    assert_eq!(world.started, [1]);
+}
+
+/// SITE-20, SITE-55: too much storage is denied with the request for resources, with a reason; storage that is down counts.
+#[test]
+fn site_20_55_storage_that_no_chassis_has_is_denied_and_storage_that_is_down_is_waited_for() {
+    let mut world = world(2, 1);
+    world.submit_spec(1, &slots(1, 101));
+    world.submit_spec(2, &slots(1, 100));
+    world.settle();
+    assert_eq!(world.denied.keys().copied().collect::<Vec<_>>(), [1], "{:?}", world.denied);
+    assert!(world.denied[&1].contains("ssd"), "{:?}", world.denied);
+    world.call(STATUS, &ssd("/site/chassis1/ssd0", "up")).unwrap();
+    assert_eq!(world.started, [2]);
+}
+
+/// SITE-53: the epilog of a job may hold its storage for hours after its limit.
+#[test]
+fn site_53_storage_is_held_until_it_is_given_back_however_late() {
+    let mut world = world(1, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    world.submit_spec(1, &beside());
+    world.submit_spec(2, &beside());
+    world.settle();
+    // The limit is a minute.
+    for _ in 0..10 {
+        world.advance(36_000.0);
+    }
+    assert_eq!(world.started, [1]);
+    world.end(1);
+    world.settle();
+    assert_eq!(world.started, [1, 2]);
+}
+
+/// SITE-82: the answer has the three sets, each an R.
+#[test]
+fn site_82_the_status_of_resources_has_three_sets() {
+    let mut world = site();
+    let status = world.call("sched.resource-status", &json!({})).unwrap();
+    for set in ["all", "allocated", "down"] {
+        assert_eq!(status[set]["version"], 1, "{set}: {status}");
+        assert!(status[set]["execution"]["R_lite"].is_array(), "{set}: {status}");
+    }
+}
+
+/// SITE-88: an extension moves the end of nodes and storage.
+#[test]
+fn site_88_an_extension_is_of_nodes_and_storage() {
+    let mut world = World::on(
+        crate::vertices::machine(1, 1),
+        &json!({"policy": "builtin-fcfs", "estimates": 4}),
+        BTreeMap::new(),
+    );
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    world.submit_spec(1, &beside());
+    world.submit_spec(2, &beside());
+    world.settle();
+    let told = |world: &World| {
+        let times = world.annotated.iter().filter(|(id, _)| *id == 2);
+        times.filter_map(|(_, notes)| notes["sched"]["t_estimate"].as_f64()).next_back()
+    };
+    let before = told(&world).expect("an estimate");
+    world.call("sched.expiration", &json!({"id": 1, "expiration": before + 500.0})).unwrap();
+    world.submit_spec(3, &beside());
+    world.settle();
+    assert_eq!(told(&world), Some(before + 500.0));
+}
+
+/// SITE-89: a node that the storage service drains goes down; its storage does not, and the node of the other chassis is used.
+#[test]
+fn site_89_a_node_that_goes_down_is_not_used() {
+    let mut world = site();
+    world.bring_down("0");
+    world.submit_spec(1, &slots(2, 10));
+    world.submit_spec(2, &beside());
+    world.settle();
+    assert!(world.started.is_empty(), "the first needs both nodes");
+    world.cancel(1);
+    world.settle();
+    assert_eq!(world.started, [2]);
+}
+
+/// SITE-96, SITE-97: priorities of 32 bits change for all jobs in one message, and one pass follows; equal ones are in order of submission
+/// and id.
+#[test]
+fn site_96_97_priorities_of_32_bits_change_for_all_jobs_at_once() {
+    let mut world = world(1, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    (1..=6).for_each(|id| world.submit_spec(id, &beside()));
+    world.settle();
+    let passes =
+        |world: &mut World| world.told("stats-get", &json!({}))["engine"]["passes"].as_u64().unwrap();
+    let before = passes(&mut world);
+    world.prioritize_all(&[(2, 1), (3, 70_000), (4, u32::MAX), (5, u32::MAX), (6, 70_001)]);
+    world.settle();
+    assert_eq!(passes(&mut world), before + 1);
+    for id in [1, 4, 5, 6, 3, 2] {
+        assert_eq!(world.started.last(), Some(&id));
+        world.end(id);
+        world.settle();
+    }
+}
+
+/// SITE-103: a hundred thousand requests that come at once are taken in before a pass is made.
+#[test]
+fn site_103_many_requests_at_once_cost_one_pass() {
+    let mut world = world(1, 1);
+    (1..=2000).for_each(|id| world.submit_spec(id, &beside()));
+    world.settle();
+    let stats = world.told("stats-get", &json!({}));
+    assert_eq!((&stats["pending"], &stats["engine"]["passes"]), (&json!(2000), &json!(1)));
+}
