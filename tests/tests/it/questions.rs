@@ -44,11 +44,16 @@ fn feat_72_73_when_and_gaps_are_held_by_submitting() {
     world.cli(&["submit", "-N1", "-x", "-t", "1h", "--simulate", "1h"]).ok();
     world.cli(&["submit", "-N4", "-x", "-t", "1h", "--simulate", "1h"]).ok();
     world.until("one waits with a reserved start", |w| w.told("first in line, has a reserved start"));
-    let when =
-        world.cli(&["when", "-N2", "-t", "2h", "--vary", "-t", "30m", "--vary", "-N", "9", "--json"]).json();
+    let asked = ["when", "-N2", "-t", "2h", "--vary", "-t", "30m", "--vary", "-N", "9", "--json"];
+    let when = world.cli(&asked).json();
     let starts: Vec<Value> = when["jobs"].as_array().unwrap().iter().map(|job| job["as"].clone()).collect();
     assert_eq!(starts[..2], [json!("forecast"), json!("free")], "{when}");
     assert!(when["jobs"][2]["never"].as_str().unwrap().contains("9 nodes"), "{when}");
+    // A line of submit is a line of when: the command has flags of its own, with and without --.
+    let line = [&asked[..], &["hostname", "--fqdn"]].concat();
+    assert_eq!(world.cli(&line).json()["jobs"][2]["never"], when["jobs"][2]["never"]);
+    world.cli(&["when", "-N2", "-t", "2h", "--", "hostname", "--fqdn"]).ok();
+    world.cli(&["when", "--jobspec", "-", "hostname"]).fails(2, &["--jobspec names the command already"]);
     let gaps = world.cli(&["gaps", "--json"]).json();
     let gap = gaps["gaps"][0].clone();
     assert_eq!((&gap["nodes"], &gap["limit"]["kind"]), (&json!(3), &json!("reserved")), "{gaps}");

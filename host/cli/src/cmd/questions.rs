@@ -48,6 +48,9 @@ pub(crate) struct When {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+    /// The command of each task, as for submit; it does not change the answer.
+    #[arg(value_name = "COMMAND", trailing_var_arg = true)]
+    pub(crate) command: Vec<String>,
 }
 
 /// `fluxgate gaps`.
@@ -114,7 +117,13 @@ pub(crate) fn in_the_way(obstacles: &Value) -> String {
 impl When {
     /// The job, and the job with each of the other values, none twice.
     fn jobs(&self) -> Result<Vec<Value>> {
-        let command = || vec!["when".to_owned()];
+        if self.job.jobspec.is_some() && !self.command.is_empty() {
+            return Err(usage("--jobspec names the command already; leave it out"));
+        }
+        let command = || match self.command.is_empty() {
+            true => vec!["when".to_owned()],
+            false => self.command.clone(),
+        };
         let mut jobs = vec![self.job.jobspec(command())?.to_value()];
         for vary in self.vary.chunks(2) {
             let [flag, values] = vary else { return Err(usage("--vary: expected a flag and values")) };

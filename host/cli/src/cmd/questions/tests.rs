@@ -109,7 +109,17 @@ fn a_question_has_the_job_and_each_other_value_once() {
         };
         let target = Target { uri: None, dir: None };
         let vary = vary.iter().map(|s| (*s).to_owned()).collect();
-        When { target, job, vary, priority: None, policy: None, config: Vec::new(), json: false }.jobs()
+        When {
+            target,
+            job,
+            vary,
+            priority: None,
+            policy: None,
+            config: Vec::new(),
+            json: false,
+            command: Vec::new(),
+        }
+        .jobs()
     };
     let jobs = ask(Some(16), None, &["-t", "1h,2h,4h", "-N", "8,16"]).unwrap();
     let seen: Vec<String> = jobs
