@@ -5,10 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use fluxgate_artefact::registry::Reference;
-use fluxgate_policy::{Limits, Loader, Manifest, compiled_code};
+use fluxgate_policy::{Digest, Limits, Loader, Manifest, compiled_code};
 use fluxgate_sched::Configuration;
 use fluxgate_sched::settings::{Settings, parse_config};
-use sha2::{Digest as _, Sha256};
 
 use crate::text;
 
@@ -33,8 +32,8 @@ pub(crate) fn settings(bytes: &[u8]) {
 pub(crate) fn compiled(bytes: &[u8]) {
     let Some((key, file)) = bytes.split_first_chunk::<32>() else { return };
     if let Ok(code) = compiled_code(file, key) {
-        let sum: [u8; 32] = Sha256::digest(code).into();
-        assert!(file.ends_with(code) && file.windows(32).any(|part| part == sum), "not checked");
+        let sum = Digest::of(code);
+        assert!(file.ends_with(code) && file.windows(32).any(|part| part == sum.bytes()), "not checked");
     }
 }
 
@@ -98,7 +97,7 @@ fn serve(stream: &TcpStream, answers: &Answers) -> std::io::Result<()> {
     while reader.read_line(&mut line)? > 2 {
         line.clear();
     }
-    let digest = |(digest, _): &&(String, Vec<u8>)| asked.contains(&format!("/sha256:{digest} "));
+    let digest = |(digest, _): &&(String, Vec<u8>)| asked.contains(&format!("/{digest} "));
     let content = answers.contents.iter().find(digest).map_or(&answers.other, |(_, content)| content);
     let mut answer = match answers.head.is_empty() {
         true => {
@@ -112,15 +111,11 @@ fn serve(stream: &TcpStream, answers: &Answers) -> std::io::Result<()> {
     writer.write_all(&answer)
 }
 
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// The lines of a separator between the parts of an input.
 const BETWEEN: &[u8] = b"\n--\n";
 
 /// Pulls of a component from a registry. The parts of an input are the head of all answers (200 without), the answer to what has no
-/// digest, the manifest, and contents; `@1` in a part stands for the digest of the first content, and so on. What is pulled is one of
+/// digest, the manifest, and contents; `sha256:@1` in a part stands for the digest of the first content, and so on. What is pulled is one of
 /// the contents.
 pub(crate) fn oci(bytes: &[u8]) {
     let mut rest = bytes;
@@ -138,21 +133,21 @@ pub(crate) fn oci(bytes: &[u8]) {
         let text = String::from_utf8_lossy(text).into_owned();
         let digests = contents.iter().zip(1..);
         digests
-            .fold(text, |text, ((digest, _), number)| text.replace(&format!("@{number}"), digest))
+            .fold(text, |text, ((digest, _), number)| text.replace(&format!("sha256:@{number}"), digest))
             .into_bytes()
     };
     for part in parts.take(9) {
         let content = named(part, &contents);
-        contents.push((sha256(&content), content));
+        contents.push((Digest::of(&content).to_string(), content));
     }
     let (other, manifest) = (named(other, &contents), named(manifest, &contents));
-    let digest = sha256(&manifest);
+    let digest = Digest::of(&manifest).to_string();
     let pulled: Vec<Vec<u8>> = contents.iter().map(|(_, content)| content.clone()).collect();
     contents.push((digest.clone(), manifest));
     let registry = registry();
     *registry.answers.lock().unwrap_or_else(PoisonError::into_inner) =
         Answers { head: head.to_vec(), contents, other };
-    let reference = format!("oci://{}/site/policy@sha256:{digest}", registry.address);
+    let reference = format!("oci://{}/site/policy@{digest}", registry.address);
     let reference = Reference::parse(&reference).expect("a reference");
     match reference.pull(1 << 20, None) {
         Ok(found) => assert!(pulled.contains(&found.component), "pulled what has no digest"),

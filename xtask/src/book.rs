@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::house::House;
+use crate::house::{House, files};
 use crate::pages::{links, resolved};
 use crate::tools;
 
@@ -90,21 +90,13 @@ fn stage(root: &Path, source: &Path) -> Result<usize> {
 
 /// What pages of the built book link to and is not there.
 fn broken(out: &Path) -> Result<Vec<String>> {
-    let (mut pages, mut next) = (Vec::new(), vec![out.to_path_buf()]);
-    while let Some(folder) = next.pop() {
-        for entry in fs::read_dir(&folder).with_context(|| format!("{}", folder.display()))? {
-            let path = entry?.path();
-            if path.is_dir() {
-                next.push(path);
-            } else if path.extension().is_some_and(|extension| extension == "html") {
-                pages.push(path.strip_prefix(out)?.to_path_buf());
-            }
-        }
-    }
-    pages.sort();
     let mut broken = Vec::new();
-    // The page for what is not found is read at any path.
-    for page in pages.iter().filter(|page| *page != Path::new("404.html")) {
+    for page in files(out)?.iter().filter(|path| path.extension().is_some_and(|it| it == "html")) {
+        let page = page.strip_prefix(out)?;
+        // The page for what is not found is read at any path.
+        if page == Path::new("404.html") {
+            continue;
+        }
         let text = fs::read_to_string(out.join(page))?;
         for target in targets(&text) {
             let (path, anchor) = target.split_once('#').unwrap_or((target, ""));

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -44,6 +45,14 @@ impl House {
         &self.target
     }
 
+    /// The day, and the commit of this tree.
+    pub(crate) fn day_and_commit(&self) -> Result<String> {
+        let day = Program::new("date").args(["-u", "+%F"]).read()?;
+        let describe = ["describe", "--always", "--dirty=+changes", "--exclude=*"];
+        let commit = Program::new("git").folder(&self.root).args(describe).read()?;
+        Ok(format!("{}, {}", day.trim(), commit.trim()))
+    }
+
     /// The folder of finished components.
     pub(crate) fn policies(&self) -> PathBuf {
         self.target.join("policies")
@@ -61,6 +70,22 @@ impl House {
         program.0.current_dir(&self.root);
         program.env("CARGO_TARGET_DIR", &self.target).env("FLUXGATE_POLICIES", self.policies())
     }
+}
+
+/// All files below a folder, none if there is no such folder, in order.
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let (mut all, mut next) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(folder) = next.pop() {
+        for entry in fs::read_dir(&folder).into_iter().flatten() {
+            let path = entry?.path();
+            match path.symlink_metadata()?.is_dir() {
+                true => next.push(path),
+                false => all.push(path),
+            }
+        }
+    }
+    all.sort();
+    Ok(all)
 }
 
 /// A program to start: [`Command`] with errors that name the whole command line.

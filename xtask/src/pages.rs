@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::house::files;
+
 /// Folders whose pages are read by people; templates of new policies and the packages of crates have pages of their own.
 const FOLDERS: [&str; 2] = ["docs", "policies"];
 
@@ -25,19 +27,11 @@ pub(crate) struct Link {
 /// The pages of the root, of `docs/` and of `policies/`, as paths from the root, in order.
 pub(crate) fn all(root: &Path) -> Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
-    let mut next: Vec<PathBuf> = FOLDERS.iter().map(|folder| root.join(folder)).collect();
     for entry in fs::read_dir(root).with_context(|| format!("{}", root.display()))? {
         pages.push(entry?.path());
     }
-    while let Some(folder) = next.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry?.path();
-            if path.is_dir() {
-                next.push(path);
-            } else {
-                pages.push(path);
-            }
-        }
+    for folder in FOLDERS {
+        pages.extend(files(&root.join(folder))?);
     }
     pages.retain(|page| page.is_file() && page.extension().is_some_and(|extension| extension == "md"));
     pages.sort();

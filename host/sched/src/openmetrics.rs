@@ -7,6 +7,9 @@ use std::fmt::Write;
 
 use fluxgate_formats::Histogram;
 
+/// The value of a label that sums up all that have none of their own; what has this name is part of it.
+pub(crate) const OTHER: &str = "other";
+
 /// The type of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use fluxgate_engine::PolicyError;
 use serde_json::{Value, json};
 
+use crate::openmetrics::OTHER;
 use crate::settings::Guard;
 
 /// Most failures remembered of a policy.
@@ -16,8 +17,6 @@ const FAILURES_MAX: usize = 16;
 const RECORDS_MAX: usize = 256;
 /// Most pairs of policy and limit with a count of their own.
 const BREACHES_MAX: usize = 1024;
-/// The name under which the breaches of all other policies are counted.
-const OTHERS: &str = "other";
 /// A policy that was active for this multiple of its last quarantine without a failure begins anew.
 const CLEAN_FACTOR: f64 = 10.0;
 
@@ -58,7 +57,7 @@ impl Records {
     /// Counts a breach. Policies beyond the first are counted together.
     fn count(&mut self, name: &str, limit: &'static str) {
         let known = self.breaches.keys().any(|(of, _)| of == name);
-        let name = if known || self.breaches.len() < BREACHES_MAX { name } else { OTHERS };
+        let name = if known || self.breaches.len() < BREACHES_MAX { name } else { OTHER };
         *self.breaches.entry((name.to_owned(), limit)).or_default() += 1;
     }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::Dist;
-use crate::house::Program;
+use crate::house::{Program, files};
 
 /// What is packed.
 pub(super) struct Bundle<'a> {
@@ -99,22 +99,6 @@ impl Bundle<'_> {
         build.arg(&staged).arg(&out).env("SOURCE_DATE_EPOCH", &self.dist.time).read()?;
         Ok(out)
     }
-}
-
-/// All files below a folder, none if there is no such folder, in order.
-pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>> {
-    let (mut all, mut next) = (Vec::new(), vec![folder.to_path_buf()]);
-    while let Some(folder) = next.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten() {
-            let path = entry?.path();
-            match path.symlink_metadata()?.is_dir() {
-                true => next.push(path),
-                false => all.push(path),
-            }
-        }
-    }
-    all.sort();
-    Ok(all)
 }
 
 fn size(folder: &Path) -> Result<u64> {

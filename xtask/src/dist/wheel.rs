@@ -14,6 +14,7 @@ use toml::{Table, Value};
 
 use super::archive::Archive;
 use super::{Built, Dist, GLIBC};
+use crate::house::files;
 
 /// The interpreter and the interface of the module: CPython's stable one since this version.
 const ABI: &str = "cp310-abi3";
@@ -48,7 +49,7 @@ impl Dist<'_> {
         let about = format!("fluxgate-{version}.dist-info");
         let mut wheel = Wheel::default();
         let sources = root.join("python/fluxgate");
-        for source in super::bundle::files(&sources)? {
+        for source in files(&sources)? {
             let name = source.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let ours = [".py", ".pyi"].iter().any(|end| name.ends_with(end)) || name == "py.typed";
             if ours && source.parent() == Some(&sources) {

@@ -11,9 +11,9 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::before;
 use super::graph_scheduler::Tree;
 use super::table::PAGE;
-use super::{before, when};
 use crate::house::House;
 
 /// The heading of the table, and its head.
@@ -104,7 +104,7 @@ more=""
 for n in 1 2 3 4 5; do more="$more $(mock -n1 -c1)"; done
 for n in 1 2 3 4; do more="$more $(mock -N1 -x)"; done
 for n in 1 2 3 4 5; do more="$more $(beside 1)"; done
-# All were considered when a job behind them that fits has started, or waits for what it lacks.
+# The scheduler is at rest when as many jobs run for two seconds.
 running() { flux jobs -f running -no '{id}' | wc -l; }
 last=-1; same=0
 while test $same -lt 4; do
@@ -140,7 +140,7 @@ const JOBS: u64 = 6;
 
 /// Tries all, prints the table and, if it is asked for, writes it.
 pub(super) fn run(house: &House, tree: &Tree, write: bool, limit: u64) -> Result<()> {
-    let run = when(house)?;
+    let run = house.day_and_commit()?;
     println!("\n{}, Fluxgate {run}\n\n{HEAD}", tree.version());
     let mut rows = Vec::new();
     for (name, format, graph) in RECORDS {

@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail};
 use clap::{ArgGroup, Args};
 
-use crate::house::{House, Program};
+use crate::house::House;
 use crate::policies;
 use counts::Counts;
 use table::{PAGE, Row, Table};
@@ -110,7 +110,7 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         let folders: Vec<_> = suites.iter().map(|suite| suite.scripts.display().to_string()).collect();
         bail!("{name}: there is no such script in {}", folders.join(", "));
     }
-    let run = when(house)?;
+    let run = house.day_and_commit()?;
     suites.iter().try_for_each(|suite| suite.run(house, options, &named, &run))
 }
 
@@ -188,14 +188,6 @@ impl Suite {
 /// A script's name without its extension.
 fn bare(name: &str) -> &str {
     name.strip_suffix(".t").or_else(|| name.strip_suffix(".sh")).unwrap_or(name)
-}
-
-/// The day, and the commit of this tree.
-pub(crate) fn when(house: &House) -> Result<String> {
-    let day = Program::new("date").args(["-u", "+%F"]).read()?;
-    let describe = ["describe", "--always", "--dirty=+changes", "--exclude=*"];
-    let commit = Program::new("git").folder(house.root()).args(describe).read()?;
-    Ok(format!("{}, {}", day.trim(), commit.trim()))
 }
 
 /// The folder of a tree that was given on the command line.

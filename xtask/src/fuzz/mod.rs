@@ -81,7 +81,7 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     }
     let commands = targets.iter().map(|target| fuzzing(house, &binary, target, options.seconds));
     let commands = commands.collect::<Result<Vec<Command>>>()?;
-    let when = crate::flux_tests::when(house)?;
+    let when = house.day_and_commit()?;
     let mut failed = Vec::new();
     campaign::run(commands, options.jobs, |place, run| {
         let target = &targets[place];

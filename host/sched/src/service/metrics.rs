@@ -9,20 +9,17 @@ mod session;
 
 use std::time::Duration;
 
-use fluxgate_engine::{EVENTS, Engine, QueueTally, REFUSALS, REMOVALS};
+use fluxgate_engine::{EVENTS, Engine, QueueCounts, QueueTally, REFUSALS, REMOVALS};
 use serde_json::{Value, json};
 
 use super::Service;
 use super::idle_windows::{KINDS, kept_ranks};
-use crate::openmetrics::{Family, Kind, Page};
+use crate::openmetrics::{Family, Kind, OTHER, Page};
 
 /// For how long a page is given again.
 const KEPT: Duration = Duration::from_secs(1);
 /// Queues with labels of their own; the others are summed up.
 const QUEUES_MAX: usize = 256;
-
-/// The name of what the others are summed up under; a queue of this name is part of it.
-const OTHER: &str = "other";
 
 /// The counts of the first queues, and of all others together.
 fn bounded<'a>(tallies: impl Iterator<Item = QueueTally<'a>>) -> Vec<QueueTally<'a>> {
@@ -121,25 +118,24 @@ fn count_page(engine: &Engine, page: &mut Page) {
     let total = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
         queues.iter().for_each(|queue| family.total(&[("queue", queue.queue)], value(queue) as f64));
     };
+    let by =
+        |family: &mut Family<'_>, label: &str, rows: &dyn Fn(&QueueCounts) -> Vec<(&'static str, u64)>| {
+            for queue in &queues {
+                for (name, count) in rows(&queue.counts) {
+                    family.total(&[("queue", queue.queue), (label, name)], count as f64);
+                }
+            }
+        };
     let help = "Accepted requests for resources.";
     total(&mut page.family("jobs_submitted", Kind::Counter, "", help), &|q| q.counts.submitted);
     let mut family = page.family("jobs_started", Kind::Counter, "", "Jobs started, by how they came to it.");
-    for queue in &queues {
-        let counts = &queue.counts;
-        let in_order = counts.starts - counts.backfilled - counts.from_reservations;
-        for (how, count) in
-            [("immediate", in_order), ("backfill", counts.backfilled), ("reserved", counts.from_reservations)]
-        {
-            family.total(&[("queue", queue.queue), ("how", how)], count as f64);
-        }
-    }
+    by(&mut family, "how", &|of| {
+        let in_order = of.starts - of.backfilled - of.from_reservations;
+        vec![("immediate", in_order), ("backfill", of.backfilled), ("reserved", of.from_reservations)]
+    });
     let help = "Requests that left the queue without resources.";
     let mut family = page.family("jobs_removed", Kind::Counter, "", help);
-    for queue in &queues {
-        for (why, count) in REMOVALS.into_iter().zip(queue.counts.removed) {
-            family.total(&[("queue", queue.queue), ("why", why)], count as f64);
-        }
-    }
+    by(&mut family, "why", &|of| REMOVALS.into_iter().zip(of.removed).collect());
     total(&mut page.family("jobs_ended", Kind::Counter, "", "Jobs that gave up all resources."), &|q| {
         q.counts.ended
     });
@@ -154,21 +150,13 @@ fn count_page(engine: &Engine, page: &mut Page) {
     queues.iter().for_each(|queue| family.histogram(&[("queue", queue.queue)], &queue.waits));
     let help = "Scheduling passes, by what decided them; nobody while scheduling is suspended.";
     let mut family = page.family("passes", Kind::Counter, "", help);
-    for queue in &queues {
-        let counts = &queue.counts;
-        let by_policy = counts.passes.saturating_sub(counts.builtin + counts.suspended);
-        for (by, count) in [("policy", by_policy), ("builtin", counts.builtin), ("nobody", counts.suspended)]
-        {
-            family.total(&[("queue", queue.queue), ("decided_by", by)], count as f64);
-        }
-    }
+    by(&mut family, "decided_by", &|of| {
+        let policy = of.passes.saturating_sub(of.builtin + of.suspended);
+        vec![("policy", policy), ("builtin", of.builtin), ("nobody", of.suspended)]
+    });
     let help = "Proposals of policies that were refused.";
     let mut family = page.family("gate_refusals", Kind::Counter, "", help);
-    for queue in &queues {
-        for (refusal, count) in REFUSALS.into_iter().zip(queue.counts.refused) {
-            family.total(&[("queue", queue.queue), ("refusal", refusal)], count as f64);
-        }
-    }
+    by(&mut family, "refusal", &|of| REFUSALS.into_iter().zip(of.refused).collect());
     let help = "Reservations made in passes.";
     total(&mut page.family("reservations_made", Kind::Counter, "", help), &|q| q.counts.reservations);
 }

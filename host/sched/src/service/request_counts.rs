@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use fluxgate_wire::session::ControlRequest;
 
+use crate::openmetrics::OTHER;
+
 /// Most methods with a label of their own; those of the scheduler are fewer.
 const METHODS_MAX: usize = 64;
-/// The name that all others have together.
-const OTHER: &str = "other";
 
 /// See the module text.
 #[derive(Debug, Default)]

@@ -52,6 +52,10 @@ impl StartTimes {
                     self.starts.add(now.saturating_sub(requested));
                 }
             }
+            // Its request was gone when R was committed.
+            Event::Free { id, last: true, .. } => {
+                self.committing.remove(id);
+            }
             _ => {}
         }
     }

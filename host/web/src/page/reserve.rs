@@ -39,7 +39,6 @@ impl Reserve {
     pub(crate) fn read(query: &Query, user_of: UserOf) -> Result<Reserve, String> {
         let said = FIELDS.map(|name| query.get(name).unwrap_or_default().trim().to_owned());
         let [name, kind, start, duration, place, users, groups, queues, banks, repeat, _, until, _] = &said;
-        let users_said = users;
         if name.is_empty() || place.is_empty() {
             return Err("A reservation needs a name, and nodes: a number, hosts, or all.".to_owned());
         }
@@ -58,9 +57,9 @@ impl Reserve {
             let known = name.parse().ok().or_else(|| user_of(name));
             known.ok_or_else(|| format!("There is no user {name:?}."))
         };
-        let users = list(users).map(user).collect::<Result<Vec<u32>, String>>()?;
+        let ids = list(users).map(user).collect::<Result<Vec<u32>, String>>()?;
         match kind.as_str() {
-            "maintenance" if [users_said, groups, queues, banks].iter().any(|named| !named.is_empty()) => {
+            "maintenance" if [users, groups, queues, banks].iter().any(|named| !named.is_empty()) => {
                 return Err(
                     "Maintenance is for nobody: leave users, groups, queues and banks empty.".to_owned()
                 );
@@ -68,7 +67,7 @@ impl Reserve {
             "maintenance" | "dedicated" => {}
             other => return Err(format!("{other:?} is no kind: maintenance and dedicated are.")),
         }
-        Ok(Reserve { start, duration, users, until, said })
+        Ok(Reserve { start, duration, users: ids, until, said })
     }
 
     /// The fields by which it is read again.
@@ -81,7 +80,7 @@ impl Reserve {
     }
 
     fn zone(&self) -> &str {
-        let zone = self.said[10].as_str();
+        let [.., zone, _, _] = &self.said;
         if zone.is_empty() { ZONE } else { zone }
     }
 

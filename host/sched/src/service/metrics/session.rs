@@ -47,7 +47,7 @@ impl Service {
         ] {
             page.family(name, Kind::Counter, "", help).total(&[], value as f64);
         }
-        let help = "Requests that were served, but for those of the job manager, by method and role.";
+        let help = "Requests of people and programs that were served, by method and role, without those to the services of the graph scheduler.";
         let mut family = page.family("requests", Kind::Counter, "", help);
         for (method, counts) in self.request_counts.rows() {
             for (role, count) in counts {
