@@ -2,12 +2,11 @@
 //!
 //! No function here sleeps: a world is ready when it reports so, and a test waits for a state that it can query.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fluxgate_formats::JobId;
 pub use fluxgate_testing::{SHIPPED, policies, root, shared};
@@ -17,9 +16,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
+use tokio::time::timeout;
 
-/// Timeout of any operation in a test. Generous: it is only reached when a process hangs.
-const PATIENCE: Duration = Duration::from_secs(120);
+use crate::patience::{self, Lines, PATIENCE};
 
 /// A temporary folder with no access for other users, as an instance requires.
 pub fn folder() -> tempfile::TempDir {
@@ -90,8 +89,8 @@ impl Said {
 }
 
 /// Runs a command to its end.
-pub fn run(mut command: Command) -> Said {
-    Said::of(command.output().expect("the binary can be started; run `cargo xtask build`"))
+pub fn run(command: Command) -> Said {
+    Said::of(patience::output(command))
 }
 
 /// Runs `fluxgate` with arguments to its end.
@@ -150,9 +149,8 @@ impl World {
         // From here on, dropping the world always ends the process and waits for it.
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let mut world = World { dir, child, line: Mutex::new(Line { runtime, client: None }) };
-        let out = world.child.stdout.take().expect("a pipe was asked for");
-        let ready = BufReader::new(out).lines().any(|line| line.expect("the pipe can be read") == "ready");
-        assert!(ready, "the instance ended before it was ready:\n{}", world.log());
+        let mut lines = Lines::of(&mut world.child);
+        assert!(lines.reach("ready"), "the instance ended before it was ready:\n{}", world.log());
         world
     }
 
@@ -245,7 +243,7 @@ impl World {
                     let mut log = client.stream("job-info.eventlog-watch", question).expect("a stream");
                     while log.next().await.is_some_and(|event| event.is_ok()) {}
                 };
-                let ended = line.runtime.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
+                let ended = line.runtime.block_on(async { timeout(PATIENCE, ended).await });
                 assert!(ended.is_ok(), "job {} does not end within {PATIENCE:?}\n{}", job["id"], self.log());
             }
         }
@@ -283,7 +281,7 @@ impl World {
     /// Kills the instance without warning; the folder stays.
     pub fn kill_instance(mut self) -> tempfile::TempDir {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL).expect("it can be killed");
-        self.child.wait().expect("it ends");
+        patience::end(&mut self.child);
         let dir = folder();
         let kept = std::mem::replace(&mut self.dir, dir);
         drop(self);
@@ -296,14 +294,21 @@ impl World {
         let Line { runtime, client } = &mut *line;
         runtime.block_on(async {
             if client.is_none() {
-                *client = Some(Client::connect(&self.uri()).await.map_err(|e| e.to_string())?.0);
+                let connected = timeout(PATIENCE, Client::connect(&self.uri())).await;
+                let connected = connected.unwrap_or_else(|_| self.hangs("no connection"));
+                *client = Some(connected.map_err(|e| e.to_string())?.0);
             }
-            let answer = client.as_ref().expect("it was made").rpc(topic, payload).await;
+            let answer = client.as_ref().expect("it was made").rpc(topic, payload);
+            let answer = timeout(PATIENCE, answer).await.unwrap_or_else(|_| self.hangs(topic));
             if answer.as_ref().is_err_and(|error| error.errnum == errno::ECANCELED) {
                 *client = None;
             }
             answer.map_err(|e| e.to_string())
         })
+    }
+
+    fn hangs(&self, what: &str) -> ! {
+        panic!("{what}: no answer within {PATIENCE:?}{}\n{}", patience::stuck(self.child.id()), self.log())
     }
 
     /// The scheduler's counters, null while there is none.
@@ -329,13 +334,7 @@ impl Drop for World {
         if self.child.try_wait().is_ok_and(|status| status.is_none()) {
             let pid = Pid::from_raw(self.child.id() as i32);
             let _ = kill(pid, Signal::SIGTERM);
-            let (ends, ended) = channel();
-            std::thread::scope(|scope| {
-                scope.spawn(|| ends.send(self.child.wait()));
-                if ended.recv_timeout(PATIENCE).is_err() {
-                    let _ = kill(pid, Signal::SIGKILL);
-                }
-            });
+            patience::end(&mut self.child);
         }
     }
 }

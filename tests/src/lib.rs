@@ -8,6 +8,7 @@ pub mod drive;
 pub mod fixture;
 pub mod flowing;
 pub mod networks;
+pub mod patience;
 pub mod semantics;
 pub mod site;
 pub mod stand_in;

@@ -1,6 +1,5 @@
 //! An instance with two queues, and its scheduler as a process of its own with a configuration, as at a site.
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -8,28 +7,24 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::fixture::{Said, World, fluxgate};
+use crate::patience::{self, Lines};
 
 /// An instance with two queues, and `fluxgate sched --config-file` on it.
 pub struct Site {
     /// The instance.
     pub world: World,
     sched: Child,
-    /// Keeps the pipe of the scheduler open.
-    _out: BufReader<std::process::ChildStdout>,
 }
 
-fn start(world: &World, args: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
+fn start(world: &World, args: &[&str]) -> Child {
     let file = world.dir.path().join("flux.toml");
     let mut command = fluxgate(["sched", "--uri", &world.uri(), "--config-file"]);
     let log = std::fs::OpenOptions::new().create(true).append(true).open(world.dir.path().join("sched-log"));
     command.arg(&file).args(args).stdout(Stdio::piped()).stderr(log.unwrap());
     let mut sched = command.spawn().expect("the binary can be started");
-    let mut out = BufReader::new(sched.stdout.take().unwrap());
-    let mut line = String::new();
-    while out.read_line(&mut line).unwrap() > 0 && line != "ready\n" {
-        line.clear();
-    }
-    (sched, out)
+    // Without the line a test goes on, and looks at its log.
+    Lines::of(&mut sched).reach("ready");
+    sched
 }
 
 impl Site {
@@ -38,19 +33,19 @@ impl Site {
         let queues = ["--queue", "batch", "--queue", "debug", "--no-sched", "--speed", "100"];
         let world = World::up(&[&["--nodes", "1", "--cores", "4"][..], &queues].concat());
         std::fs::write(world.dir.path().join("flux.toml"), table).unwrap();
-        let (sched, out) = start(&world, args);
-        Site { world, sched, _out: out }
+        let sched = start(&world, args);
+        Site { world, sched }
     }
 
     /// Stops the scheduler normally.
     pub fn stop(&mut self) {
         kill(Pid::from_raw(self.sched.id() as i32), Signal::SIGTERM).unwrap();
-        self.sched.wait().unwrap();
+        patience::end(&mut self.sched);
     }
 
     /// Starts one after [`Site::stop`].
     pub fn start(&mut self, args: &[&str]) {
-        (self.sched, self._out) = start(&self.world, args);
+        self.sched = start(&self.world, args);
     }
 
     /// Stops the scheduler normally, and starts another.
@@ -90,7 +85,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         let _ = self.sched.kill();
-        let _ = self.sched.wait();
+        patience::end(&mut self.sched);
     }
 }
 

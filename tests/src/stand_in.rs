@@ -12,8 +12,10 @@ use fluxgate_wire::proto::{errno, role};
 use fluxgate_wire::server::{Access, Listener};
 use fluxgate_wire::transport::{Connection, Options};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::fixture::fluxgate;
+use crate::patience::PATIENCE;
 
 /// User id of the instance owner.
 pub const OWNER: u32 = 1000;
@@ -136,13 +138,19 @@ impl StandIn {
         self.connection.outbox.send(message).expect("the scheduler is there");
     }
 
+    async fn receive(&mut self) -> Message {
+        let message =
+            timeout(PATIENCE, self.connection.inbox.recv()).await.expect("the scheduler says something");
+        message.expect("the scheduler goes on")
+    }
+
     /// The next message of the scheduler that is no request, after the requests before it were answered.
     ///
     /// # Panics
     /// The scheduler is gone.
     pub async fn next(&mut self) -> Message {
         loop {
-            let message = self.connection.inbox.recv().await.expect("the scheduler goes on");
+            let message = self.receive().await;
             if message.is_response() {
                 return message;
             }
@@ -153,7 +161,7 @@ impl StandIn {
     /// Until the scheduler was told that it serves.
     pub async fn begin(&mut self) {
         while !self.serving {
-            let message = self.connection.inbox.recv().await.expect("the scheduler starts");
+            let message = self.receive().await;
             self.answer(&message);
         }
     }

@@ -1,9 +1,9 @@
 //! The author's loop: `policy load FILE --watch` loads every change of the file.
 
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use fluxgate_tests::fixture::{World, fluxgate, for_both_dialects, policies};
+use fluxgate_tests::patience::{self, Lines};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -18,10 +18,10 @@ fn every_change_of_the_file_is_brought_into_force() {
         let mut command = fluxgate(["policy", "load", file.to_str().unwrap(), "--watch", "--json"]);
         command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the binary can be started");
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut lines = Lines::of(&mut child);
         // A slow machine may show a half-written file; that is reported, and the complete one follows.
         let mut next = |sought: &str| loop {
-            let said: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+            let said: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
             if said["name"] == sought || said["error"].as_str().is_some_and(|error| error.contains(sought)) {
                 return said;
             }
@@ -43,7 +43,7 @@ fn every_change_of_the_file_is_brought_into_force() {
         assert_eq!((&said["name"], &said["from"]), (&"ljf".into(), &"sjf".into()), "{said}");
         // Not SIGINT: background processes of a shell ignore it.
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
-        child.wait().unwrap();
+        patience::end(&mut child);
         world.assert_clean();
     });
 }

@@ -2,10 +2,10 @@
 //! release goes on with a hint, and a job that is waited for gives its exit code.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use fluxgate_tests::fixture::{World, cli, fluxgate, folder, policies, root, run};
+use fluxgate_tests::patience::{self, Lines};
 use serde_json::Value;
 
 /// How a command of the table below is run.
@@ -223,13 +223,13 @@ fn up_and_down_tell_programs_what_they_did() {
     // In the foreground the one line comes when it serves, and no other does.
     let mut command = fluxgate(["up", "--dir", place, "--nodes", "1", "--json"]);
     let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let said: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    let mut lines = Lines::of(&mut child);
+    let said: Value = serde_json::from_str(&lines.next().unwrap()).unwrap();
     assert_eq!(said["pid"], child.id());
     let said = cli(&["down", "--uri", said["uri"].as_str().unwrap(), "--json"]).json();
     assert_eq!(said["stopped"], true);
     assert!(lines.next().is_none());
-    child.wait().unwrap();
+    patience::end(&mut child);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! Settings of a running scheduler: shown with their sources, reloaded by request and by SIGHUP, refused as a whole
 //! if one is invalid (ADM-15).
 
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
 use fluxgate_tests::fixture::{World, cli, fluxgate, folder};
+use fluxgate_tests::patience::{self, Lines};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -13,8 +13,6 @@ use serde_json::{Value, json};
 struct Site {
     world: World,
     sched: Child,
-    /// Keeps the pipe of the scheduler open.
-    _out: BufReader<std::process::ChildStdout>,
 }
 
 impl Site {
@@ -26,12 +24,9 @@ impl Site {
         let log = std::fs::File::create(world.dir.path().join("sched-log")).unwrap();
         command.arg(&file).args(args).stdout(Stdio::piped()).stderr(log);
         let mut sched = command.spawn().expect("the binary can be started");
-        let mut out = BufReader::new(sched.stdout.take().unwrap());
-        let mut line = String::new();
-        while out.read_line(&mut line).unwrap() > 0 && line != "ready\n" {
-            line.clear();
-        }
-        Site { world, sched, _out: out }
+        // Without the line a test goes on, and looks at its log.
+        Lines::of(&mut sched).reach("ready");
+        Site { world, sched }
     }
 
     fn write(&self, table: &str) {
@@ -58,7 +53,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         let _ = self.sched.kill();
-        let _ = self.sched.wait();
+        patience::end(&mut self.sched);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_tests::fixture::folder;
+use fluxgate_tests::patience;
 use fluxgate_tests::stand_in::{OWNER, Site, StandIn, listen, request, scheduler};
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
@@ -62,7 +63,7 @@ fn requests_of_a_guest_are_answered_beside_those_of_the_job_manager() {
             }
         }
         sched.kill().unwrap();
-        sched.wait().unwrap();
+        patience::end(&mut sched);
         (answers.into_values().collect::<Vec<i32>>(), started)
     });
     let (fit, fit_not) = (vec![0; NODES as usize], vec![errno::EOVERFLOW; NODES as usize]);

@@ -3,7 +3,6 @@
 //! parsed: its command and all of its flags exist.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,6 +10,7 @@ use std::sync::OnceLock;
 
 use fluxgate_testing::pages::{self, calls, commands, of_page, spans};
 use fluxgate_tests::fixture::{World, binary, cli, fluxgate, folder, policies, root, run};
+use fluxgate_tests::patience::{self, Lines};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -289,10 +289,9 @@ impl Reader {
     fn serve(&self, text: &str, sign: &str) -> Option<String> {
         let mut shell = self.shell(&format!("exec {text}"));
         let mut child = shell.stdout(Stdio::piped()).spawn().expect("a shell can be started");
-        let out = BufReader::new(child.stdout.take().expect("a pipe was asked for"));
-        let found = out.lines().map_while(Result::ok).any(|line| line.contains(sign));
+        let found = Lines::of(&mut child).reach(sign);
         kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("it runs");
-        child.wait().expect("it was started here");
+        patience::end(&mut child);
         (!found).then(|| format!("ended without a line that has {sign:?}"))
     }
 }
@@ -300,7 +299,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         if self.own {
-            let _ = self.shell("fluxgate down").output();
+            patience::output(self.shell("fluxgate down"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Reservations on a real instance: made by command, kept when the scheduler is killed, and true for who submits.
 
 use fluxgate_tests::fixture::{World, fluxgate};
+use fluxgate_tests::patience::{self, Lines};
 use serde_json::{Value, json};
 
 fn world() -> World {
@@ -99,7 +100,6 @@ fn feat_12_14_members_use_their_reservation() {
 /// FEAT-102: a restart is waited for until nothing is about to begin; the exit code is for scripts.
 #[test]
 fn feat_102_drain_for_waits_until_nothing_begins_soon() {
-    use std::io::{BufRead, BufReader};
     use std::process::Stdio;
     let world = World::up(&["--nodes", "2"]);
     assert_eq!(world.cli(&["drain-for", "restart"]).ok().trim(), "clear for restart");
@@ -124,9 +124,9 @@ fn feat_102_drain_for_waits_until_nothing_begins_soon() {
     // It waits, says for what, and goes on when that is gone.
     let mut command = fluxgate(["drain-for", "restart"]);
     let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap());
+    let mut lines = Lines::of(&mut child);
     assert!(lines.next().unwrap().starts_with("waits: reservation soon begins at"));
     world.cli(&["reservation", "cancel", "soon"]).ok();
     assert_eq!(lines.next().unwrap(), "clear for restart");
-    assert!(child.wait().unwrap().success());
+    assert!(patience::end(&mut child).success());
 }

@@ -3,16 +3,13 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
 use fluxgate_tests::fixture::{World, fluxgate};
+use fluxgate_tests::patience::{self, PATIENCE};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::containment::bomb;
-
-/// Time after which a message is missing.
-const PATIENCE: Duration = Duration::from_secs(240);
 
 /// Reads messages until one has a line that begins so; that message.
 fn until(socket: &UnixDatagram, wanted: &str) -> String {
@@ -66,7 +63,7 @@ fn feat_95_the_loop_that_schedules_tells_the_service_manager() {
 
     kill(Pid::from_raw(sched.id() as i32), Signal::SIGTERM).unwrap();
     until(&socket, "STOPPING=1");
-    assert!(sched.wait().unwrap().success());
+    assert!(patience::end(&mut sched).success());
 }
 
 /// Seconds of processor time of a process, all threads.
@@ -131,5 +128,5 @@ fn a_signal_ends_a_scheduler_in_the_middle_of_a_pass_and_of_compiling() {
         drop(world.list("pending"));
         !compiles(compiler_pid.unwrap())
     });
-    assert!(!load.wait().unwrap().success());
+    assert!(!patience::end(&mut load).success());
 }

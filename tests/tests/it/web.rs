@@ -4,16 +4,17 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, Stdio};
 
 use fluxgate_tests::browser::{Browser, chromium};
 use fluxgate_tests::fixture::{World, fluxgate, folder};
+use fluxgate_tests::patience::{self, Lines, PATIENCE};
 use serde_json::Value;
 
 /// A server on an instance.
 struct Web {
     child: Child,
-    out: BufReader<ChildStdout>,
+    lines: Lines,
     /// Host and port, and the key that was printed last.
     address: String,
     key: String,
@@ -42,24 +43,29 @@ impl Web {
         let mut command = fluxgate(["web"]);
         command.args(args).env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the binary can be started");
-        let out = BufReader::new(child.stdout.take().expect("a pipe"));
-        let mut web = Web { child, out, address: String::new(), key: String::new(), cookie: String::new() };
+        let lines = Lines::of(&mut child);
+        let mut web = Web { child, lines, address: String::new(), key: String::new(), cookie: String::new() };
         web.read_key();
         web
     }
 
     /// The next address that it prints.
     fn read_key(&mut self) {
-        let mut line = String::new();
-        self.out.read_line(&mut line).expect("a line");
+        let line = self.lines.next().expect("a line");
         let rest = line.trim().strip_prefix("http://").unwrap_or_else(|| panic!("no address: {line:?}"));
         let (address, key) = rest.split_once("/enter?key=").expect("a key");
         (self.address, self.key) = (address.to_owned(), key.to_owned());
     }
 
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time that is not zero");
+        stream
+    }
+
     /// A request with these headers besides Host.
     fn ask(&self, method: &str, path: &str, headers: &str) -> Page {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let mut stream = self.connect();
         let host =
             if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
         let request = format!("{method} {path} HTTP/1.1\r\n{host}{headers}Connection: close\r\n\r\n");
@@ -76,7 +82,7 @@ impl Web {
 
     /// A form of somebody with a cookie.
     fn post(&self, path: &str, form: &str) -> Page {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let mut stream = self.connect();
         let (host, cookie) = (&self.address, &self.cookie);
         let request = format!(
             "POST {path} HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nCookie: {cookie}\r\n\
@@ -108,7 +114,7 @@ impl Web {
 impl Drop for Web {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        patience::end(&mut self.child);
     }
 }
 
@@ -294,9 +300,8 @@ fn feat_67_a_socket_of_the_file_system_is_open_to_its_user_alone() {
     let start = || {
         let mut command = fluxgate(["web", "--listen", &format!("unix:{}", socket.display())]);
         let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), format!("unix:{}", socket.display()));
+        let line = Lines::of(&mut child).next();
+        assert_eq!(line, Some(format!("unix:{}", socket.display())));
         child
     };
     let mut child = start();
@@ -308,10 +313,10 @@ fn feat_67_a_socket_of_the_file_system_is_open_to_its_user_alone() {
     assert!(parsed(&answer).status == 200 && answer.contains("2 nodes"), "{answer}");
     // Killed: its socket is left, and taken over. A file that is no socket is not.
     child.kill().unwrap();
-    child.wait().unwrap();
+    patience::end(&mut child);
     let mut child = start();
     child.kill().unwrap();
-    child.wait().unwrap();
+    patience::end(&mut child);
     std::fs::remove_file(&socket).unwrap();
     std::fs::write(&socket, "mine").unwrap();
     let args = ["web", "--listen", &format!("unix:{}", socket.display())];
@@ -335,7 +340,7 @@ fn feat_65_changes_come_by_themselves_and_only_they() {
         })
         .collect();
     let path = format!("/live?page=%2Fqueue%3Fshow%3Drunning&have={}", have.join(","));
-    let mut stream = TcpStream::connect(&web.address).unwrap();
+    let mut stream = web.connect();
     let cookie = &web.cookie;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\n\r\n", web.address).unwrap();
     let mut lines = BufReader::new(stream).lines().map(|line| line.unwrap());
@@ -559,8 +564,7 @@ fn feat_67_68_behind_a_proxy_names_of_viewers_are_in_the_audit_trail() {
         ["web", "--listen", &listen, "--control", "--behind-proxy", "X-Remote-User", "--all-users"];
     let mut command = fluxgate(arguments);
     let mut child = command.env("FLUXGATE_DIR", world.dir.path()).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(Lines::of(&mut child).next().is_some());
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o660);
     let ask = |head: &str, body: &str| {
         let mut stream = UnixStream::connect(&socket).unwrap();
@@ -590,7 +594,7 @@ fn feat_67_68_behind_a_proxy_names_of_viewers_are_in_the_audit_trail() {
     assert_eq!(post("bob", &token("ada")), 403, "a form of somebody else");
     assert_eq!(post("ada", &token("ada")), 303);
     child.kill().unwrap();
-    child.wait().unwrap();
+    patience::end(&mut child);
     let entries = std::fs::read_to_string(&trail).unwrap();
     let swap = entries
         .lines()
