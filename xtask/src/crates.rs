@@ -5,11 +5,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use serde_json::Value;
 
 use crate::house::House;
+use crate::tools;
 
 /// The crates that are published, each after those that it needs.
 const ORDER: [&str; 6] = [
@@ -25,12 +26,18 @@ const FILES: [&str; 2] = ["README.md", "LICENSE"];
 /// Largest package that crates.io takes.
 const BYTES_MAX: u64 = 10 * 1024 * 1024;
 
+/// The crate of the tool that compares two versions of a crate, and its version.
+const COMPARER: (&str, &str) = ("cargo-semver-checks", "0.51.0");
+
 /// `cargo xtask crates`.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// Also build each crate from its package alone; takes minutes.
     #[arg(long)]
     build: bool,
+    /// Also compare each crate with that of this commit or tag: what breaks programs that use it needs another version.
+    #[arg(long, value_name = "REV")]
+    against: Option<String>,
 }
 
 /// Pack and check them.
@@ -65,7 +72,22 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         ensure!(bytes <= BYTES_MAX, "{}: {bytes} bytes, accepted are {BYTES_MAX}", path.display());
         println!("{bytes:>10}  {}", path.display());
     }
-    Ok(())
+    options.against.as_deref().map_or(Ok(()), |earlier| compare(house, earlier))
+}
+
+/// Compares the public items of each crate with those of an earlier commit, by the rules of semantic versioning.
+fn compare(house: &House, earlier: &str) -> Result<()> {
+    let known = house.program("git").args(["rev-parse", "--quiet", "--verify"]);
+    let known = known.arg(format!("{earlier}^{{commit}}")).read();
+    let commit =
+        known.map_err(|_| anyhow!("--against {earlier}: expected a commit or a tag of this repository"))?;
+    let (name, version) = COMPARER;
+    let programs = tools::from_crates(house, name, version, "")?;
+    let compare = house.program(programs.join(name)).args(["semver-checks", "--baseline-rev", commit.trim()]);
+    let compare = compare.args(ORDER.iter().flat_map(|name| ["-p", *name]));
+    compare
+        .run()
+        .with_context(|| format!("crates offer other things than at {earlier}, or could not be compared"))
 }
 
 /// What a registry and its readers expect of a crate; `before` are those that it may need.

@@ -127,6 +127,15 @@ impl Wanted {
     }
 }
 
+/// Nodes of a window that have not been up since its scheduler began.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Awaited {
+    /// Their ranks.
+    pub ranks: Idset,
+    /// Until then they keep their places in the window, seconds since the epoch.
+    pub until: f64,
+}
+
 /// A rule by which a window is made again; for the driver, which knows a calendar.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Repeat {
@@ -159,6 +168,9 @@ pub struct Window {
     pub ranks: Idset,
     /// It has fewer nodes up than it should.
     pub degraded: bool,
+    /// The scheduler has begun, and the brokers of these nodes may come up one by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited: Option<Awaited>,
     /// Nodes that go down are replaced after its start as well.
     pub replace: bool,
     /// Who may use it.
@@ -205,6 +217,7 @@ impl Window {
             wanted: None,
             ranks,
             degraded: false,
+            awaited: None,
             replace: false,
             members: Members::default(),
             flex: false,
@@ -271,6 +284,17 @@ impl Window {
         self.kind == WindowKind::Dedicated
             && !self.occurrences.is_empty()
             && (queues.is_empty() || queues.contains(queue))
+    }
+
+    /// From now on its nodes are waited for, so many seconds, and no longer than a second before other jobs must have ended.
+    #[must_use]
+    pub fn awaiting(mut self, now: f64, seconds: f64) -> Window {
+        let margin = self.margin.max(1.0);
+        let first = self.occurrences.first().map_or(f64::NEG_INFINITY, |first| first.start - margin);
+        let until = first.min(now + seconds);
+        self.awaited = Some(Awaited { ranks: self.ranks.clone(), until })
+            .filter(|awaited| self.wanted.is_some() && awaited.until > now);
+        self
     }
 
     /// Its state in one word.
@@ -411,7 +435,8 @@ impl Windows {
         self.of_queues.get(queue).into_iter().flatten().filter_map(|name| self.by_name.get(name))
     }
 
-    /// The first time after `now` at which a window begins or ends, or its jobs in the way are to be ended.
+    /// The first time after `now` at which a window begins or ends, its jobs in the way are to be ended, or its nodes are no
+    /// longer waited for.
     pub(crate) fn next_turn(&self, now: f64) -> Option<f64> {
         let turns = self.by_name.values().flat_map(|held| {
             let ends = held.window.running == OnRunning::End;
@@ -422,7 +447,8 @@ impl Windows {
                 [from, times.start, times.end]
             });
             let idle = held.idle_since.zip(held.window.release_when_idle);
-            edges.chain(idle.map(|(since, after)| since + after))
+            let awaited = held.window.awaited.as_ref().map(|awaited| awaited.until);
+            edges.chain(idle.map(|(since, after)| since + after)).chain(awaited)
         });
         turns.filter(|turn| *turn > now).min_by(f64::total_cmp)
     }
@@ -451,6 +477,13 @@ impl Windows {
     pub(crate) fn idle(&mut self, name: &str, since: Option<f64>) {
         if let Some(held) = self.by_name.get_mut(name) {
             held.idle_since = since;
+        }
+    }
+
+    /// Sets the nodes that a window waits for.
+    pub(crate) fn awaits(&mut self, name: &str, awaited: Option<Awaited>) {
+        if let Some(held) = self.by_name.get_mut(name) {
+            Arc::make_mut(&mut held.window).awaited = awaited;
         }
     }
 

@@ -224,6 +224,7 @@ impl Row {
             },
             ranks,
             degraded: false,
+            awaited: None,
             replace: false,
             members: Members {
                 users: self.users.clone(),

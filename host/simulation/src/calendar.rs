@@ -51,6 +51,9 @@ impl Entry {
     }
 }
 
+/// So much later, in seconds, others have been chosen for nodes that did not come.
+const PASSES: f64 = 60.0;
+
 /// What was known when a list was asked for: it is compared where that is still so.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
@@ -66,6 +69,8 @@ pub struct Calendar {
     pub latest: f64,
     /// Counts changes of nodes that may have others chosen.
     nodes: u64,
+    /// Up to this time of the clock, nodes that were not up since the scheduler got its inventory may be replaced without a change.
+    awaited_until: f64,
     /// What the scheduler before wrote may come late.
     late: bool,
     last: u64,
@@ -202,6 +207,12 @@ impl Calendar {
         }
     }
 
+    /// A scheduler gets its inventory and waits so many seconds for nodes of reservations, or the clock is set back meanwhile.
+    pub fn nodes_are_awaited(&mut self, seconds: f64) {
+        self.nodes_change();
+        self.awaited_until = self.latest + seconds + PASSES;
+    }
+
     /// What is known now.
     pub fn seen(&self) -> Seen {
         let answers = self.entries.iter().map(|(name, entry)| (name.clone(), entry.answers)).collect();
@@ -220,7 +231,8 @@ impl Calendar {
         if let Some(name) = by_name.keys().find(|name| !self.entries.contains_key(**name)) {
             return Err(format!("reservation {name} is listed, and nobody made it"));
         }
-        let (nodes, latest, late) = (self.nodes == seen.nodes, self.latest, self.late);
+        let (latest, late) = (self.latest, self.late);
+        let nodes = self.nodes == seen.nodes && latest > self.awaited_until;
         for (name, entry) in &mut self.entries {
             if seen.answers.get(name).copied().unwrap_or_default() != entry.answers {
                 continue;

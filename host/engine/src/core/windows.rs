@@ -12,7 +12,7 @@ use super::Core;
 use super::queue::Queue;
 use crate::order::Slot;
 use crate::reason::{InTheWay, Reason};
-use crate::windows::{Applicant, Held, NOWHERE, OnRunning, Wanted, Window, WindowKind};
+use crate::windows::{Applicant, Awaited, Held, NOWHERE, OnRunning, Wanted, Window, WindowKind};
 
 impl Core {
     /// A waiting job as windows see it.
@@ -30,6 +30,7 @@ impl Core {
     /// Keeps a window, in the place of one of the same name.
     pub(crate) fn put_window(&mut self, mut window: Window, now: f64) -> Result<(), WindowError> {
         window.occurrences.retain(|times| times.end > now);
+        window.awaited = self.still_awaited(&window, now);
         let from = window.occurrences.first().map(|times| times.start - window.margin);
         let due = window.running == OnRunning::End && from.is_some_and(|from| from <= now);
         let (terms, ranks) = (window.terms(), window.ranks.clone());
@@ -113,6 +114,10 @@ impl Core {
         let mut ended = Vec::new();
         let all: Vec<(WindowId, Arc<Window>)> =
             self.windows.iter().map(|held| (held.id, Arc::clone(&held.window))).collect();
+        let overdue = |window: &Window| window.awaited.as_ref().is_some_and(|awaited| awaited.until <= now);
+        if all.iter().any(|(_, window)| overdue(window)) {
+            self.repair_windows(now);
+        }
         let mut changed = Vec::new();
         for (id, window) in all {
             if window.running == OnRunning::End {
@@ -259,11 +264,15 @@ impl Core {
         None
     }
 
-    /// Nodes for a window: those of `kept` that are up first, then those that no other window shares with it, then those that are
+    /// Nodes for a window: those of `kept` that are up or waited for first, then those that no other window shares with it, then those that are
     /// expected to be free first. Fewer than wanted when there are too few.
     pub(crate) fn choose_ranks(&self, window: &Window, wanted: &Wanted, kept: &Idset) -> Idset {
         let own = self.windows.get(&window.name).map_or(NOWHERE, |held| held.id);
-        let mut able = self.resources.ranks_meeting(&wanted.constraint).intersection(&self.resources.up());
+        let mut there = self.resources.up();
+        if let Some(awaited) = &window.awaited {
+            there = there.union(&awaited.ranks);
+        }
+        let mut able = self.resources.ranks_meeting(&wanted.constraint).intersection(&there);
         let mut taken = Idset::new();
         for times in &window.occurrences {
             for (id, _) in self.resources.windows_met(times.start - window.margin, times.end + window.overrun)
@@ -309,7 +318,15 @@ impl Core {
         wanted.suffices(ranks, &self.cores_for(wanted))
     }
 
-    /// Replaces nodes of windows that are down or gone, before their start, by others that are up.
+    /// The nodes of a window that have not been up since its scheduler began, as long as they are waited for.
+    fn still_awaited(&self, window: &Window, now: f64) -> Option<Awaited> {
+        let awaited = window.awaited.as_ref().filter(|awaited| now < awaited.until)?;
+        let ranks = awaited.ranks.intersection(&window.ranks).difference(&self.resources.up());
+        (!ranks.is_empty()).then_some(Awaited { ranks, until: awaited.until })
+    }
+
+    /// Replaces nodes of windows that are down or gone, before their start, by others that are up. Nodes that have not been up since
+    /// the scheduler began are waited for first: after a restart of the instance brokers come up one by one.
     pub(crate) fn repair_windows(&mut self, now: f64) {
         let all: Vec<Arc<Window>> = self.windows.iter().map(|held| Arc::clone(&held.window)).collect();
         for window in all {
@@ -317,24 +334,29 @@ impl Core {
             if window.occurrences.is_empty() || (window.is_active(now) && !window.replace) {
                 continue;
             }
-            let up = window.ranks.intersection(&self.resources.up());
-            let enough = self.has_enough(wanted, &up);
-            if enough && !window.degraded {
+            let awaited = self.still_awaited(&window, now);
+            if awaited != window.awaited {
+                self.windows.awaits(&window.name, awaited.clone());
+            }
+            let up = self.resources.up();
+            if self.has_enough(wanted, &window.ranks.intersection(&up)) && !window.degraded {
                 continue;
             }
-            let mut chosen = self.choose_ranks(&window, wanted, &window.ranks);
-            let degraded = !self.has_enough(wanted, &chosen);
-            if degraded {
-                // Nodes that are down may come back.
-                let down = window.ranks.difference(&chosen);
-                let of = self.cores_for(wanted);
-                for rank in down.iter() {
-                    if wanted.suffices(&chosen, &of) {
-                        break;
-                    }
-                    chosen.insert(rank);
-                }
+            let to_come = awaited.as_ref().map_or_else(Idset::new, |awaited| awaited.ranks.clone());
+            let window = Arc::new(Window { awaited, ..(*window).clone() });
+            let mut chosen = window.ranks.clone();
+            if to_come.is_empty() || !self.has_enough(wanted, &chosen.intersection(&up.union(&to_come))) {
+                chosen = self.choose_ranks(&window, wanted, &window.ranks);
             }
+            // Nodes that are down may come back.
+            let of = self.cores_for(wanted);
+            for rank in window.ranks.difference(&chosen).iter() {
+                if wanted.suffices(&chosen, &of) {
+                    break;
+                }
+                chosen.insert(rank);
+            }
+            let degraded = !self.has_enough(wanted, &chosen.intersection(&up));
             if chosen != window.ranks || degraded != window.degraded {
                 let changed = Window { ranks: chosen, degraded, ..(*window).clone() };
                 // Its times were accepted before.

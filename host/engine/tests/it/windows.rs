@@ -379,6 +379,48 @@ fn feat_10_nodes_are_chosen_and_replaced_until_the_start() {
     assert!(matches!(engine.plan_window(many, 101.0), Err(WindowRefused::TooFew(_, 4, 2))));
 }
 
+/// FEAT-94: after a restart of the instance brokers come up one by one, and nodes that were chosen keep their places.
+#[test]
+fn feat_94_chosen_nodes_are_waited_for_when_a_scheduler_begins() {
+    let begun = |start: f64| {
+        let mut engine = engine(4, 1);
+        engine.step(Event::Down(ranks("0-3")), 0.0);
+        let mut chosen = window("dat", (start, 5000.0), ranks("2-3"));
+        chosen.wanted = Some(Wanted { nodes: 2, cores: 0, constraint: Constraint::All });
+        let chosen = dedicated(chosen, &[7], &[], false).awaiting(0.0, 900.0);
+        engine.step(Event::PutWindow(Box::new(chosen)), 0.0);
+        engine.step(Event::Up(ranks("0-1")), 10.0);
+        engine
+    };
+    let chosen = |engine: &Engine| engine.window("dat").map(|w| (w.ranks.to_string(), w.degraded)).unwrap();
+    let mut engine = begun(2000.0);
+    assert_eq!(chosen(&engine), ("2-3".to_owned(), true));
+    engine.step(Event::Up(ranks("3")), 20.0);
+    engine.step(Event::Up(ranks("2")), 30.0);
+    assert_eq!(chosen(&engine), ("2-3".to_owned(), false));
+    // Those that were there are replaced as ever.
+    engine.step(Event::Down(ranks("2")), 40.0);
+    assert_eq!(chosen(&engine), ("0,3".to_owned(), false));
+
+    // One that came and went is replaced, and the other is waited for.
+    let mut engine = begun(2000.0);
+    engine.step(Event::Up(ranks("2")), 20.0);
+    engine.step(Event::Down(ranks("2")), 30.0);
+    assert_eq!(chosen(&engine), ("0,3".to_owned(), true));
+    // Not for ever, and no longer than the start allows.
+    assert_eq!(engine.next_wake(), Some(900.0));
+    engine.pass(900.0);
+    assert_eq!(chosen(&engine), ("0-1".to_owned(), false));
+    let mut engine = begun(500.0);
+    assert_eq!((engine.next_wake(), chosen(&engine).1), (Some(499.0), true));
+    engine.pass(499.0);
+    assert_eq!(chosen(&engine), ("0-1".to_owned(), false));
+    // In one that has begun nodes keep their places anyway.
+    let mut engine = begun(-1.0);
+    engine.pass(950.0);
+    assert_eq!(chosen(&engine), ("2-3".to_owned(), false));
+}
+
 /// FEAT-16: jobs that run into it: refused with their names, ignored, or ended at its start.
 #[test]
 fn feat_16_running_jobs_in_the_way() {

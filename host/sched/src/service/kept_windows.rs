@@ -87,9 +87,12 @@ impl Service {
         self.send(Some(dialect::kvs_lookup(KEY).with_matchtag(READ_TAG)));
     }
 
-    /// The same process goes on with another engine.
+    /// An engine begins with the windows of the one before it. Brokers of their nodes may come up one by one.
     pub(super) fn put_windows(&mut self, windows: Vec<Window>) {
-        windows.into_iter().for_each(|window| self.step(Event::PutWindow(Box::new(window))));
+        let (now, seconds) = (self.host.now(), self.configuration.settings.reservations.wait_for_nodes);
+        for window in windows {
+            self.step(Event::PutWindow(Box::new(window.awaiting(now, seconds))));
+        }
     }
 
     /// A request is answered when the windows are written.

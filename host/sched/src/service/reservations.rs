@@ -284,6 +284,7 @@ impl Service {
             wanted,
             ranks,
             degraded: false,
+            awaited: None,
             replace: asked.replace,
             members: Members {
                 users: asked.users,

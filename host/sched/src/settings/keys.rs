@@ -54,8 +54,8 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "reservations",
-        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\", banks = true or false; as arguments reservations.KEY=VALUE",
-        "who may make reservations, how long before a start of one of members others must have ended, what happens when they cannot be read, and whether banks of jobs are validated",
+        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\", banks = true or false, wait-for-nodes = DURATION; as arguments reservations.KEY=VALUE",
+        "who may make reservations, how long before a start of one of members others must have ended, what happens when they cannot be read, whether banks of jobs are validated, and how long after a start nodes of reservations are waited for",
     ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(

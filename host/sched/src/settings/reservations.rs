@@ -41,20 +41,31 @@ pub struct Reservations {
     pub lost: Lost,
     /// A plugin of the job manager validates the banks of jobs, so that reservations may name banks.
     pub banks: bool,
+    /// Seconds for which a scheduler that begins waits for nodes that were chosen for reservations, before it chooses others.
+    pub wait_for_nodes: f64,
 }
 
 impl Default for Reservations {
     fn default() -> Self {
-        Reservations { create: Makers::default(), margin: 300.0, lost: Lost::default(), banks: false }
+        Reservations {
+            create: Makers::default(),
+            margin: 300.0,
+            lost: Lost::default(),
+            banks: false,
+            wait_for_nodes: 900.0,
+        }
     }
 }
 
+const DURATION: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d";
+
 /// The keys of the table.
-const OWN: [Key; 4] = [
+const OWN: [Key; 5] = [
     key("create", "owner or admin", "who may make, change and end reservations"),
     key("banks", "true or false", "banks of jobs are validated"),
     key("lost", "go-on or hold", "what is done where they cannot be read"),
-    key("margin", "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d", "see Reservations::margin"),
+    key("margin", DURATION, "see Reservations::margin"),
+    key("wait-for-nodes", DURATION, "see Reservations::wait_for_nodes"),
 ];
 
 impl Reservations {
@@ -78,6 +89,7 @@ impl Reservations {
                 }
             }
             "margin" => self.margin = given.seconds(key, PERIOD_MAX)?,
+            "wait-for-nodes" => self.wait_for_nodes = given.seconds(key, PERIOD_MAX)?,
             _ => {
                 self.create = match given.text(key, 64)? {
                     "owner" => Makers::Owner,
@@ -104,6 +116,9 @@ impl Reservations {
             Lost::GoOn => "go-on",
             Lost::Hold => "hold",
         };
-        json!({"create": create, "margin": self.margin, "lost": lost, "banks": self.banks})
+        json!({
+            "create": create, "margin": self.margin, "lost": lost, "banks": self.banks,
+            "wait-for-nodes": self.wait_for_nodes,
+        })
     }
 }

@@ -35,7 +35,8 @@ fn a_table_sets_every_key() {
         "audit-trail": "/var/trail", "policy-state": "/var/learned",
         "journal": "/var/journal", "journal-size": "128M",
     });
-    table["reservations"] = json!({"create": "admin", "margin": "10m", "lost": "hold", "banks": true});
+    table["reservations"] =
+        json!({"create": "admin", "margin": "10m", "lost": "hold", "banks": true, "wait-for-nodes": "20m"});
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
         assert_eq!(settings.source(key.name), Source::Table, "{}", key.name);
@@ -61,7 +62,13 @@ fn a_table_sets_every_key() {
     assert_eq!(engine.queue_placements, BTreeMap::from([("debug".to_owned(), Placement::LoNodeX)]));
     assert_eq!(
         settings.reservations,
-        Reservations { create: Makers::Admin, margin: 600.0, lost: Lost::Hold, banks: true }
+        Reservations {
+            create: Makers::Admin,
+            margin: 600.0,
+            lost: Lost::Hold,
+            banks: true,
+            wait_for_nodes: 1200.0
+        }
     );
     // What is shown can be given back.
     let again: Map<String, Value> =
@@ -216,7 +223,7 @@ fn what_is_wrong_in_a_table_is_named() {
         (json!({"reservations": {"margin": -1}}), &["reservations.margin", "a duration", "-1"]),
         (
             json!({"reservations": {"color": 1}}),
-            &["reservations.color", "known are create, banks, lost, margin"],
+            &["reservations.color", "known are create, banks, lost, margin, wait-for-nodes"],
         ),
         (json!({"reservations": {"lost": "wait"}}), &["reservations.lost", "go-on or hold", "wait"]),
         (json!({"reservations": 1}), &["reservations", "a table"]),

@@ -130,6 +130,41 @@ fn feat_94_windows_begin_and_end_as_if_the_instance_had_not_been_restarted() {
     }
 }
 
+/// FEAT-94: brokers come up one by one, and the nodes that users staged data to keep their places.
+#[test]
+fn feat_94_chosen_nodes_keep_their_places_while_brokers_come_up() {
+    let mut world =
+        World::serving(&json!({"policy": "builtin-fcfs", "reservations": {"wait-for-nodes": "10m"}}));
+    // Busy for long, so that the others are chosen.
+    world.submit_as(7, 1, 8, 90_000.0);
+    world.settle();
+    let two = json!({"kind": "dedicated", "nodes": 2, "users": [1000]});
+    reserve(&mut world, "dat", (5000.0, 6000.0), two);
+    let shown = |world: &mut World| {
+        let row = world.told("reservation-show", &json!({"name": "dat"}));
+        (row["ranks"].as_str().unwrap().to_owned(), row["state"].as_str().unwrap().to_owned())
+    };
+    let chosen = shown(&mut world);
+    assert_eq!(chosen, ("2-3".to_owned(), "planned".to_owned()));
+    let mut again = world.restarted(&table(), 100.0, "");
+    for ranks in ["0", "1", "3"] {
+        again.bring_up(ranks);
+        again.settle();
+        assert_eq!(shown(&mut again), ("2-3".to_owned(), "degraded".to_owned()), "{ranks}");
+    }
+    again.bring_up("2");
+    again.settle();
+    assert_eq!(shown(&mut again), chosen);
+    // A node that does not come is replaced after the time of the settings.
+    let table = json!({"policy": "builtin-fcfs", "reservations": {"wait-for-nodes": "10m"}});
+    let mut world = again.restarted(&table, 100.0, "0-2");
+    world.settle();
+    world.advance(599.0);
+    assert_eq!(shown(&mut world), ("2-3".to_owned(), "degraded".to_owned()));
+    world.advance(1.0);
+    assert_eq!(shown(&mut world), ("0,2".to_owned(), "planned".to_owned()));
+}
+
 /// FEAT-94: a reservation that comes again is not lost when the instance is down for longer than was made ahead.
 #[test]
 fn feat_94_a_repeated_reservation_outlives_a_long_pause() {

@@ -21,9 +21,12 @@ const ENDS: [Kind; 8] =
     [Kind::Kill, Kind::Kill, Kind::Kill, Kind::Broker, Kind::Broker, Kind::Power, Kind::Close, Kind::Reload];
 
 pub(super) fn settings(dice: &mut Dice) -> Value {
+    let mut apart = dice.clone();
     json!({
         "margin": *dice.pick(&[0.0, 0.0, 2.0, 10.0]),
         "lost": *dice.pick(&["go-on", "hold"]),
+        // What seeds drew before this was drawn stays the same.
+        "wait-for-nodes": *apart.pick(&[0.0, 5.0, 30.0]),
     })
 }
 

@@ -72,6 +72,9 @@ impl World {
             Kind::Clock => {
                 let jump = *dice.pick(&[-3600.0, -60.0, -1.0, 0.5, 60.0, 3600.0]);
                 self.jumped += jump;
+                if jump < 0.0 {
+                    self.nodes_are_awaited();
+                }
                 // Times before and after are not of one clock: what is promised for them holds no more.
                 self.note(|| format!("the clock jumps by {jump} s"));
             }

@@ -111,6 +111,12 @@ impl World {
         self.calendar.made(&name, version, kept, now);
     }
 
+    /// A scheduler gets its inventory, or the clock is set back.
+    pub(super) fn nodes_are_awaited(&mut self) {
+        let seconds = self.plan.settings["reservations"]["wait-for-nodes"].as_f64();
+        self.calendar.nodes_are_awaited(seconds.unwrap_or(0.0));
+    }
+
     /// The key of reservations is not read.
     pub(super) fn reservations_unread(&mut self) {
         self.tally.reached("reservations cannot be read");
