@@ -244,8 +244,11 @@ impl Engine {
                 }
             }
             Event::PutWindow(window) => {
+                let name = window.name.clone();
                 // The request was tried before it was made.
                 let _ = self.core.put_window(*window, now);
+                // One of the scheduler before may have nodes that are down now.
+                self.core.repair_window_of(&name, now);
             }
             Event::RemoveWindow { name } => {
                 self.core.remove_window(&name, now);

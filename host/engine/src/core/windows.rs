@@ -325,43 +325,51 @@ impl Core {
         (!ranks.is_empty()).then_some(Awaited { ranks, until: awaited.until })
     }
 
-    /// Replaces nodes of windows that are down or gone, before their start, by others that are up. Nodes that have not been up since
-    /// the scheduler began are waited for first: after a restart of the instance brokers come up one by one.
+    /// Replaces nodes of windows that are down or gone.
     pub(crate) fn repair_windows(&mut self, now: f64) {
         let all: Vec<Arc<Window>> = self.windows.iter().map(|held| Arc::clone(&held.window)).collect();
-        for window in all {
-            let Some(wanted) = &window.wanted else { continue };
-            if window.occurrences.is_empty() || (window.is_active(now) && !window.replace) {
-                continue;
+        all.iter().for_each(|window| self.repair_window(window, now));
+    }
+
+    /// The same for the window of this name.
+    pub(crate) fn repair_window_of(&mut self, name: &str, now: f64) {
+        if let Some(window) = self.windows.get(name).map(|held| Arc::clone(&held.window)) {
+            self.repair_window(&window, now);
+        }
+    }
+
+    /// Replaces nodes of a window that are down or gone, before its start, by others that are up. Nodes that have not been up since
+    /// the scheduler began are waited for first: after a restart of the instance brokers come up one by one.
+    fn repair_window(&mut self, window: &Arc<Window>, now: f64) {
+        let Some(wanted) = &window.wanted else { return };
+        if window.occurrences.is_empty() || (window.is_active(now) && !window.replace) {
+            return;
+        }
+        let awaited = self.still_awaited(window, now);
+        if awaited != window.awaited {
+            self.windows.awaits(&window.name, awaited.clone());
+        }
+        let up = self.resources.up();
+        if self.has_enough(wanted, &window.ranks.intersection(&up)) && !window.degraded {
+            return;
+        }
+        let to_come = awaited.as_ref().map_or_else(Idset::new, |awaited| awaited.ranks.clone());
+        let mut changed = Window { awaited, ..(**window).clone() };
+        if to_come.is_empty() || !self.has_enough(wanted, &window.ranks.intersection(&up.union(&to_come))) {
+            changed.ranks = self.choose_ranks(&changed, wanted, &window.ranks);
+        }
+        // Nodes that are down may come back.
+        let of = self.cores_for(wanted);
+        for rank in window.ranks.difference(&changed.ranks).iter() {
+            if wanted.suffices(&changed.ranks, &of) {
+                break;
             }
-            let awaited = self.still_awaited(&window, now);
-            if awaited != window.awaited {
-                self.windows.awaits(&window.name, awaited.clone());
-            }
-            let up = self.resources.up();
-            if self.has_enough(wanted, &window.ranks.intersection(&up)) && !window.degraded {
-                continue;
-            }
-            let to_come = awaited.as_ref().map_or_else(Idset::new, |awaited| awaited.ranks.clone());
-            let window = Arc::new(Window { awaited, ..(*window).clone() });
-            let mut chosen = window.ranks.clone();
-            if to_come.is_empty() || !self.has_enough(wanted, &chosen.intersection(&up.union(&to_come))) {
-                chosen = self.choose_ranks(&window, wanted, &window.ranks);
-            }
-            // Nodes that are down may come back.
-            let of = self.cores_for(wanted);
-            for rank in window.ranks.difference(&chosen).iter() {
-                if wanted.suffices(&chosen, &of) {
-                    break;
-                }
-                chosen.insert(rank);
-            }
-            let degraded = !self.has_enough(wanted, &chosen.intersection(&up));
-            if chosen != window.ranks || degraded != window.degraded {
-                let changed = Window { ranks: chosen, degraded, ..(*window).clone() };
-                // Its times were accepted before.
-                let _ = self.put_window(changed, now);
-            }
+            changed.ranks.insert(rank);
+        }
+        changed.degraded = !self.has_enough(wanted, &changed.ranks.intersection(&up));
+        if changed.ranks != window.ranks || changed.degraded != window.degraded {
+            // Its times were accepted before.
+            let _ = self.put_window(changed, now);
         }
     }
 
