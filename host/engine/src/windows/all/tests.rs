@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
+use fluxgate_formats::Idset;
+
 use super::*;
+use crate::windows::{Members, Occurrence};
 
 /// The rule of [`Windows::access`], over a plain list.
 fn plain(all: &BTreeMap<String, Held>, job: Applicant<'_>) -> Option<Access> {
