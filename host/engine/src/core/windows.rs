@@ -138,7 +138,10 @@ impl Core {
                 changed.push((window.name.clone(), self.shorten_window(id, left)));
             }
         }
+        let names: Vec<String> = changed.iter().map(|(name, _)| name.clone()).collect();
         self.windows_changed(now, changed);
+        // Nodes that went down in one occurrence are replaced before the next.
+        names.iter().for_each(|name| self.repair_window_of(name, now));
         ended
     }
 

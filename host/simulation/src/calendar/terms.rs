@@ -37,6 +37,8 @@ pub struct Terms {
     pub wanted: Option<u32>,
     /// Its nodes, where they are known.
     pub ranks: Option<BTreeSet<u32>>,
+    /// The start of the time for which they were told.
+    pub told_for: Option<f64>,
     /// The start of a time that has begun with chosen nodes, and these: they stay.
     pub fixed: Option<(f64, BTreeSet<u32>)>,
     /// Members.
@@ -145,8 +147,11 @@ impl Terms {
                 if row["places"]["nodes"] != wanted || ranks.len() != wanted as usize {
                     return Err(format!("{} nodes instead of {wanted}: {row}", ranks.len()));
                 }
-                if nodes_known && self.ranks.as_ref().is_some_and(|known| *known != ranks) && first.is_some()
-                {
+                // Nodes that went down in the occurrence before were replaced at its end.
+                let start = first.map(|first| first.0);
+                let turned = self.told_for.is_some() && self.told_for != start;
+                let known = self.ranks.as_ref().filter(|_| nodes_known && !turned && first.is_some());
+                if known.is_some_and(|known| *known != ranks) {
                     return Err(format!("nodes {ranks:?} instead of {:?}, and no node changed", self.ranks));
                 }
                 if let (Some((start, fixed)), Some(first)) = (&self.fixed, first)
@@ -157,6 +162,7 @@ impl Terms {
                     return Err(format!("nodes {ranks:?} instead of {fixed:?}, after its start"));
                 }
                 told.ranks = nodes_known.then(|| ranks.clone());
+                told.told_for = start;
                 let begun = first.filter(|_| row["state"] == "active");
                 if let Some(first) = begun {
                     told.fixed = Some((first.0, ranks));
