@@ -315,3 +315,25 @@ fn feat_10_nodes_with_so_many_cores_are_chosen() {
     let repaired = engine.window("w").unwrap();
     assert_eq!((&repaired.ranks, repaired.degraded), (&ranks("0,2"), true), "too few are up");
 }
+
+/// FEAT-10, FEAT-22: a node that goes down in one occurrence is replaced before the next.
+#[test]
+fn feat_10_nodes_are_replaced_between_two_occurrences() {
+    let mut engine = engine(3, 1);
+    let mut wanted = window("dat", (100.0, 200.0), ranks(""));
+    let second = fluxgate_engine::Occurrence { start: 300.0, end: 400.0, ..wanted.occurrences[0].clone() };
+    wanted.occurrences.push(second);
+    wanted.wanted = Some(fluxgate_engine::Wanted {
+        nodes: 2,
+        cores: 0,
+        constraint: fluxgate_formats::constraint::Constraint::All,
+    });
+    put(&mut engine, dedicated(wanted, &[7], &[], false), 0.0);
+    let chosen =
+        |engine: &fluxgate_engine::Engine| engine.window("dat").map(|w| w.ranks.to_string()).unwrap();
+    engine.pass(100.0);
+    engine.step(fluxgate_engine::Event::Down(ranks("1")), 150.0);
+    assert_eq!(chosen(&engine), "0-1");
+    engine.pass(200.0);
+    assert_eq!(chosen(&engine), "0,2");
+}

@@ -379,23 +379,6 @@ fn feat_10_nodes_are_chosen_and_replaced_until_the_start() {
     assert!(matches!(engine.plan_window(many, 101.0), Err(WindowRefused::TooFew(_, 4, 2))));
 }
 
-/// FEAT-10, FEAT-22: a node that goes down in one occurrence is replaced before the next.
-#[test]
-fn feat_10_nodes_are_replaced_between_two_occurrences() {
-    let mut engine = engine(3, 1);
-    let mut wanted = window("dat", (100.0, 200.0), Idset::new());
-    let second = Occurrence { start: 300.0, end: 400.0, ..wanted.occurrences[0].clone() };
-    wanted.occurrences.push(second);
-    wanted.wanted = Some(Wanted { nodes: 2, cores: 0, constraint: Constraint::All });
-    put(&mut engine, dedicated(wanted, &[7], &[], false), 0.0);
-    let chosen = |engine: &Engine| engine.window("dat").map(|w| w.ranks.to_string()).unwrap();
-    engine.pass(100.0);
-    engine.step(Event::Down(ranks("1")), 150.0);
-    assert_eq!(chosen(&engine), "0-1");
-    engine.pass(200.0);
-    assert_eq!(chosen(&engine), "0,2");
-}
-
 /// FEAT-94: after a restart of the instance brokers come up one by one, and nodes that were chosen keep their places.
 #[test]
 fn feat_94_chosen_nodes_are_waited_for_when_a_scheduler_begins() {
