@@ -18,13 +18,14 @@ pub struct Sparing {
     depth: u32,
     first: Vec<String>,
     last: Vec<String>,
+    last_within: Vec<String>,
     rare: Vec<String>,
 }
 
 impl Default for Sparing {
     fn default() -> Self {
         let rare = vec!["gpu".to_owned(), "memory".to_owned()];
-        Sparing { depth: 1, first: Vec::new(), last: Vec::new(), rare }
+        Sparing { depth: 1, first: Vec::new(), last: Vec::new(), last_within: Vec::new(), rare }
     }
 }
 
@@ -46,6 +47,12 @@ impl Policy for Sparing {
             .key("first", Kind::Text, "", "properties of nodes that are taken first, separated by commas")
             .key("last", Kind::Text, "", "properties of nodes that are taken last, separated by commas")
             .key(
+                "last-within",
+                Kind::Text,
+                "",
+                "types of vertices, separated by commas; nodes within one are taken last",
+            )
+            .key(
                 "rare",
                 Kind::Text,
                 "gpu,memory",
@@ -56,7 +63,7 @@ impl Policy for Sparing {
     fn configure(&mut self, config: &Config) -> Result<(), String> {
         self.depth = config.integer_in("depth", 1..=DEPTH_MAX)? as u32;
         (self.first, self.last) = (list(config, "first")?, list(config, "last")?);
-        self.rare = list(config, "rare")?;
+        (self.last_within, self.rare) = (list(config, "last-within")?, list(config, "rare")?);
         Ok(())
     }
 }
@@ -65,7 +72,8 @@ impl Ranking for Sparing {
     fn score(&mut self, node: &Node) -> f64 {
         let has = |list: &[String]| u64::from(list.iter().any(|property| node.has(property)));
         let kinds = self.rare.iter().map(String::as_str).chain(std::iter::repeat(""));
-        let properties = 2 * (1 - has(&self.first)) + has(&self.last);
+        let within = self.last_within.iter().any(|kind| node.within(kind).is_some());
+        let properties = 2 * (1 - has(&self.first)) + has(&self.last).max(u64::from(within));
         // Below 2^50, so exact.
         let score = kinds
             .take(KINDS)
@@ -121,6 +129,22 @@ mod tests {
         ];
         let settings = [("first", "new"), ("last", "old,older")];
         assert_eq!(node_order(&mut configured::<Sparing>(&settings).unwrap(), &nodes), [2, 3, 1, 0]);
+    }
+
+    #[test]
+    fn nodes_within_a_chassis_come_last() {
+        let at = |rank: u32, path: &str| Node { path: path.into(), ..node(rank, &[], &[]) };
+        let nodes = [
+            at(0, "/site0/chassis0/n0"),
+            at(1, "/site0/n1"),
+            at(2, "/site0/rack7/n2"),
+            at(3, "/site0/chassis1/n3"),
+        ];
+        let order =
+            |kinds| node_order(&mut configured::<Sparing>(&[("last-within", kinds)]).unwrap(), &nodes);
+        assert_eq!(order("chassis"), [1, 2, 0, 3]);
+        assert_eq!(order("rack,chassis"), [1, 0, 2, 3]);
+        assert_eq!(order(""), [0, 1, 2, 3]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ const STATUS: &str = "sched-fluxion-resource.set_status";
 const SET: &str = "sched-fluxion-resource.set_property";
 const GET: &str = "sched-fluxion-resource.get_property";
 
-/// An R of two chassis with two vertices of storage, down in the file, and one node of two cores each.
-fn machine(dir: &Path) -> PathBuf {
+/// An R of two chassis with two vertices of storage, down in the file, and one node of two cores each; and so many nodes beside them.
+fn machine(dir: &Path, beside: usize) -> PathBuf {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut add = |mut data: Value, path: String, parent: Option<usize>| {
         let id = nodes.len();
@@ -22,23 +22,27 @@ fn machine(dir: &Path) -> PathBuf {
         id
     };
     let root = add(json!({"type": "cluster", "name": "site"}), "/site".into(), None);
-    for c in 0..2 {
-        let path = format!("/site/chassis{c}");
-        let it = add(json!({"type": "chassis", "id": c}), path.clone(), Some(root));
-        for s in 0..2 {
-            let data = json!({"type": "ssd", "unit": "GiB", "size": 100, "status": 1});
-            add(data, format!("{path}/ssd{s}"), Some(it));
+    for c in 0..2 + beside {
+        let (mut path, mut above) = ("/site".to_owned(), root);
+        if c < 2 {
+            path = format!("/site/chassis{c}");
+            above = add(json!({"type": "chassis", "id": c}), path.clone(), Some(root));
+            for s in 0..2 {
+                let data = json!({"type": "ssd", "unit": "GiB", "size": 100, "status": 1});
+                add(data, format!("{path}/ssd{s}"), Some(above));
+            }
         }
         let data = json!({"type": "node", "name": format!("n{c}"), "rank": c});
-        let node = add(data, format!("{path}/n{c}"), Some(it));
+        let node = add(data, format!("{path}/n{c}"), Some(above));
         for core in 0..2 {
             let data = json!({"type": "core", "id": core, "rank": c});
             add(data, format!("{path}/n{c}/core{core}"), Some(node));
         }
     }
+    let last = 1 + beside;
     let r = json!({"version": 1, "execution": {
-        "R_lite": [{"rank": "0-1", "children": {"core": "0-1"}}],
-        "nodelist": ["n[0-1]"], "starttime": 0, "expiration": 0,
+        "R_lite": [{"rank": format!("0-{last}"), "children": {"core": "0-1"}}],
+        "nodelist": [format!("n[0-{last}]")], "starttime": 0, "expiration": 0,
     }, "scheduling": {"graph": {"directed": false, "nodes": nodes, "edges": edges}}});
     let file = dir.join("rabbits.json");
     std::fs::write(&file, r.to_string()).unwrap();
@@ -58,20 +62,43 @@ fn submit(world: &World) -> String {
 }
 
 fn up(dir: &Path) -> World {
-    let file = machine(dir);
+    let file = machine(dir, 0);
     World::up(&["--resources", file.to_str().unwrap()])
 }
 
 #[test]
 fn a_graph_alone_makes_an_instance_with_storage_too() {
     let dir = folder();
-    let r: Value = serde_json::from_str(&std::fs::read_to_string(machine(dir.path())).unwrap()).unwrap();
+    let r: Value = serde_json::from_str(&std::fs::read_to_string(machine(dir.path(), 0)).unwrap()).unwrap();
     let file = dir.path().join("rabbits.jgf");
     std::fs::write(&file, r["scheduling"].to_string()).unwrap();
     let world = World::up(&["--resources", file.to_str().unwrap()]);
     status(&world, "/site/chassis1/ssd1", "up").unwrap();
     submit(&world);
     world.until("it runs", |world| world.jobs("running").len() == 1);
+}
+
+#[test]
+fn site_37_jobs_without_storage_go_outside_of_chassis_first() {
+    let dir = folder();
+    let file = machine(dir.path(), 2);
+    let sparing = ["--policy", "sparing", "--config", "last-within=chassis"];
+    let world = World::up(&[&["--resources", file.to_str().unwrap()][..], &sparing].concat());
+    let starts = |world: &World, id: String| {
+        world.until("it runs", |world| world.jobs("running").contains(&id));
+        let job = world.cli(&["job", &id, "--json"]).json();
+        job["R"]["execution"]["R_lite"][0]["rank"].as_str().unwrap().to_owned()
+    };
+    let plain = |world: &World, nodes: &str| {
+        let submit = ["submit", nodes, "--exclusive", "-t", "1h", "--simulate", "1h"];
+        let id = world.cli(&submit).ok().trim().to_owned();
+        starts(world, id)
+    };
+    assert_eq!(plain(&world, "-N1"), "2");
+    status(&world, "/site/chassis1/ssd1", "up").unwrap();
+    let with_storage = submit(&world);
+    assert_eq!(starts(&world, with_storage), "1", "where its storage is");
+    assert_eq!(plain(&world, "-N2"), "0,3", "no job waits for a node that is free");
 }
 
 fn status(world: &World, path: &str, status: &str) -> Result<Value, String> {

@@ -18,6 +18,22 @@ fn site_22_23_25_a_slot_takes_node_and_storage_of_one_chassis() {
     assert!(satisfiable(&mut m, &beside(5, 10)).is_err());
 }
 
+/// RFC 14 has no rule against two siblings of one type: each gets vertices of its own.
+#[test]
+fn site_33_siblings_of_one_type_are_matched_one_by_one() {
+    let mut m = Rabbits::default().machine();
+    let two = |a: u32, b: u32| {
+        job(json!([{"type": "slot", "count": 1, "label": "rabbit", "with": [node(1), ssd(a), ssd(b)]}]))
+    };
+    let r = run(&mut m, 1, &two(10, 150)).unwrap();
+    let chassis0 = ["/site/chassis0/ssd0", "/site/chassis0/ssd1", "/site/chassis0/ssd2"];
+    assert_eq!((r.summary().as_str(), held(&r)), ("rank0/core[0-3]", chassis0.map(str::to_owned).to_vec()));
+    assert!(
+        satisfiable(&mut m, &two(10, 201)).is_err(),
+        "one and three vertices are more than a chassis has"
+    );
+}
+
 /// The shell of a job starts a task in each slot that R counts.
 #[test]
 fn slots_that_contain_slots_are_not_counted() {
