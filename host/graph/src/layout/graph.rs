@@ -52,6 +52,8 @@ pub struct Graph {
     pub(crate) templates: Vec<NodeTemplate>,
     template_ids: HashMap<(Vec<TemplateSlot>, PropSet), TemplateId>,
     pub(crate) by_rank: BTreeMap<u32, u32>,
+    /// The nodes of each host, in order.
+    by_host: Vec<(Name, u32)>,
     /// The hosts of all nodes in order of rank.
     pub(crate) hosts: Hostlist,
     /// The position of each node in that order.
@@ -109,6 +111,7 @@ impl Graph {
             templates: Vec::new(),
             template_ids: HashMap::new(),
             by_rank: BTreeMap::new(),
+            by_host: Vec::new(),
             hosts: Hostlist::new(),
             places: Vec::new(),
             upper: Vec::new(),
@@ -136,6 +139,8 @@ impl Graph {
             by_rank.push((rank, index as u32));
             graph.renumber(vertex);
         }
+        graph.by_host = graph.nodes.iter().zip(0..).map(|(node, index)| (node.host, index)).collect();
+        graph.by_host.sort_unstable();
         by_rank.sort_unstable();
         graph.hosts = by_rank.iter().map(|&(_, node)| graph.host(node)).collect();
         graph.places = vec![0; by_rank.len()];
@@ -365,6 +370,14 @@ impl Graph {
     /// All ranks.
     pub fn ranks(&self) -> Idset {
         self.by_rank.keys().copied().collect()
+    }
+
+    /// The nodes of a host, of which there may be several, each beside the name.
+    pub(crate) fn nodes_of(&self, host: &str) -> &[(Name, u32)] {
+        let Some(name) = self.names.get(host) else { return &[] };
+        let from = self.by_host.partition_point(|of| of.0 < name);
+        let until = self.by_host.partition_point(|of| of.0 <= name);
+        &self.by_host[from..until]
     }
 
     pub(crate) fn host(&self, node: u32) -> &str {

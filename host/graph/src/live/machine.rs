@@ -7,7 +7,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use fixedbitset::FixedBitSet;
 use fluxgate_formats::constraint::{Constraint, Target};
 use rustc_hash::FxHashMap;
 
@@ -21,7 +20,7 @@ use crate::live::levels::Levels;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
 use crate::live::view::{Eligible, Overlay, View};
-use crate::live::{local, matcher, take};
+use crate::live::{local, matcher, named, take};
 
 /// The machine at a moment. See the module.
 #[derive(Debug)]
@@ -207,9 +206,7 @@ impl Machine {
             }
             Eligible::Templates(templates.into_iter().map(|c| c == Some(true)).collect())
         } else {
-            let mut set = FixedBitSet::with_capacity(graph.nodes.len());
-            (0..graph.nodes.len()).filter(|&n| fits(n as u32)).for_each(|n| set.insert(n));
-            Eligible::Nodes(set)
+            Eligible::Nodes(named::nodes_that(graph, &request.constraint, fits))
         });
         let mut known = self.known();
         if known.eligible.len() >= ELIGIBLE_MAX {
@@ -226,10 +223,8 @@ impl Machine {
         if graph.added.is_empty() || request.constraint == Constraint::All {
             return None;
         }
-        let fits = |node: &usize| request.constraint.matches(&DescribedNode(NodeTarget(graph, *node as u32)));
-        let mut set = FixedBitSet::with_capacity(graph.nodes.len());
-        (0..graph.nodes.len()).filter(fits).for_each(|node| set.insert(node));
-        Some(Eligible::Nodes(set))
+        let fits = |node: u32| request.constraint.matches(&DescribedNode(NodeTarget(graph, node)));
+        Some(Eligible::Nodes(named::nodes_that(graph, &request.constraint, fits)))
     }
 
     /// The nodes that a request's constraint allows if the properties that `may_change` were others; `None` when it names
@@ -239,11 +234,8 @@ impl Machine {
             return None;
         }
         let graph = &self.graph;
-        let fits =
-            |node: &usize| request.constraint.could_match(&NodeTarget(graph, *node as u32), &may_change);
-        let mut set = FixedBitSet::with_capacity(graph.nodes.len());
-        (0..graph.nodes.len()).filter(fits).for_each(|node| set.insert(node));
-        Some(Eligible::Nodes(set))
+        let fits = |node: u32| request.constraint.could_match(&NodeTarget(graph, node), &may_change);
+        Some(Eligible::Nodes(named::nodes_that(graph, &request.constraint, fits)))
     }
 
     /// Does a node meet a constraint?

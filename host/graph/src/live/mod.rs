@@ -23,6 +23,7 @@ pub(crate) mod levels;
 pub(crate) mod local;
 pub(crate) mod machine;
 pub(crate) mod matcher;
+mod named;
 pub(crate) mod node_rows;
 pub(crate) mod node_tests;
 pub(crate) mod paths;
