@@ -62,7 +62,9 @@ impl Site {
     fn change(&mut self) {
         self.changes += 1;
         let id = JobId((NODES + self.changes * 7919 % self.depth) << 24);
-        drop(self.engine.step(Event::Prioritize { jobs: vec![(id, self.changes as u32 % 60)] }, 1.0));
+        // Priorities that do not compress, so that the file is full after fewer changes.
+        let priority = (self.changes.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u32;
+        drop(self.engine.step(Event::Prioritize { jobs: vec![(id, priority)] }, 1.0));
     }
 
     /// Milliseconds of this many changes.
@@ -113,6 +115,8 @@ fn main() {
         assert_eq!(site.engine.running() as u64, NODES);
         for number in 0..depth {
             site.submit(NODES + number, job(1 + (number % 64) as u32, 1 + number % 16));
+            // Where a file is full, nothing more is written before a checkpoint.
+            drop(site.engine.keep_journal(true, 1.0));
             site.appender.pump(0.0);
         }
         drop(site.engine.pass(1.0));
