@@ -111,13 +111,14 @@ impl Core {
     /// Windows begin or end at this time: what is over leaves the calendar. Returns the jobs that are to be ended, each with the
     /// name of the window.
     pub(crate) fn turn_windows(&mut self, now: f64) -> Vec<(JobId, Arc<str>)> {
+        // First, because what follows writes windows back as they are here.
+        let overdue = |held: &Held| held.window.awaited.as_ref().is_some_and(|awaited| awaited.until <= now);
+        if self.windows.iter().any(overdue) {
+            self.repair_windows(now);
+        }
         let mut ended = Vec::new();
         let all: Vec<(WindowId, Arc<Window>)> =
             self.windows.iter().map(|held| (held.id, Arc::clone(&held.window))).collect();
-        let overdue = |window: &Window| window.awaited.as_ref().is_some_and(|awaited| awaited.until <= now);
-        if all.iter().any(|(_, window)| overdue(window)) {
-            self.repair_windows(now);
-        }
         let mut changed = Vec::new();
         for (id, window) in all {
             if window.running == OnRunning::End {
