@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_graph::{Placement, RecordFormat};
+use fluxgate_graph::{Placement, RecordFormat, SiteRules};
 use serde::{Deserialize, Serialize};
 
 use crate::amounts::QueueBounds;
@@ -56,6 +56,9 @@ pub struct Config {
     pub queue_bounds: BTreeMap<String, QueueBounds>,
     /// The vertices beside cores and gpus that the R of jobs names, where the machine has the graph of a site.
     pub record_format: RecordFormat,
+    /// What the site decides about the resources of jobs beside their jobspecs. An engine keeps those that it began with.
+    #[serde(skip_serializing_if = "SiteRules::is_empty")]
+    pub site_rules: SiteRules,
     /// Annotate jobs with the reason why they wait and the time when they may start. Off in a replay.
     pub annotate: bool,
     /// Annotate jobs with the reason in a form for programs too (`sched.reason`). Default off.
@@ -85,6 +88,7 @@ impl Default for Config {
             queue_placements: BTreeMap::new(),
             queue_bounds: BTreeMap::new(),
             record_format: RecordFormat::default(),
+            site_rules: SiteRules::default(),
             annotate: true,
             annotate_reason: false,
             write_r: true,

@@ -93,6 +93,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn new(mut resources: Resources, config: Config) -> Self {
         resources.set_record_format(config.record_format);
+        resources.set_site_rules(&config.site_rules);
         let unparked_epoch = resources.epoch();
         Core {
             resources,

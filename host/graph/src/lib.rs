@@ -45,6 +45,7 @@ mod record;
 pub use description::{CONTAINMENT, DEPTH_MAX, LoadError, Name, SIZE_MAX};
 pub use layout::builder::{GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId};
 pub use layout::graph::{Edge, Graph};
+pub use layout::rules::SiteRules;
 pub use layout::site::RecordFormat;
 pub use layout::vertex::{Ids, Vertex, VertexId};
 pub use live::alternatives::ALTERNATIVES_MAX;

@@ -83,6 +83,8 @@ table! {
     ClockBack = 1012 WARN,
     /// The clock of the host was set ahead by a minute or more. The line names reservations that begin late, and those whose time was passed over.
     ClockAhead = 1013 WARN,
+    /// The settings `resources` name a type or a property that no vertex of this machine has, such as a misspelt one.
+    UnusedRules = 1014 WARN,
 
     // The conversation with the job manager.
     /// The job manager has dropped the scheduler, which registers again; the reason is in `flux dmesg` before it.

@@ -27,8 +27,8 @@ pub struct Configuration {
     pub(crate) file: Option<PathBuf>,
     /// The queue depth that the next start will bring.
     pub(crate) depth_later: Option<Value>,
-    /// The journal's settings changed, for the next start.
-    pub(crate) journal_later: bool,
+    /// What changed for the next start beside it, in words.
+    pub(crate) later: Vec<&'static str>,
     /// The requests that wait for the broker's configuration; `None` is a signal.
     pub(crate) readers: Vec<Option<ControlRequest>>,
 }
@@ -43,7 +43,7 @@ impl Configuration {
             translated: false,
             file,
             depth_later: None,
-            journal_later: false,
+            later: Vec::new(),
             readers: Vec::new(),
         }
     }

@@ -13,6 +13,7 @@ mod guard;
 mod keys;
 mod queue;
 mod reservations;
+mod resources;
 mod value;
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::Config as EngineConfig;
-use fluxgate_graph::{Placement, RecordFormat};
+use fluxgate_graph::{Placement, RecordFormat, SiteRules};
 use fluxgate_wire::session::{AUDIT_PERIOD, Mode, SessionConfig, WATCH_PERIOD};
 use serde_json::{Map, Value, json};
 use tracing::level_filters::LevelFilter;
@@ -34,8 +35,9 @@ use faults::Refusal;
 pub use faults::{Fault, faults};
 pub use flux::FluxTables;
 pub use guard::{Guard, Rules};
-use keys::key;
+pub(crate) use keys::FIXED;
 pub use keys::{KEYS, Key};
+use keys::{argument_names, key, names};
 use queue::Queue;
 pub use queue::QueuePolicy;
 pub use reservations::{Lost, Makers, Reservations};
@@ -154,6 +156,8 @@ pub struct Settings {
     pub placement: Placement,
     /// What R says of vertices beside cores and gpus.
     pub record_format: RecordFormat,
+    /// What the site decides about the resources of jobs beside their jobspecs.
+    pub site_rules: SiteRules,
     /// Settings of single queues, by name.
     queues: BTreeMap<String, Queue>,
     /// The queues that there are, if the configuration says so.
@@ -214,6 +218,7 @@ impl Default for Settings {
             queue_depth: None,
             placement: engine.placement,
             record_format: engine.record_format,
+            site_rules: engine.site_rules,
             queues: BTreeMap::new(),
             queues_there: None,
             virtual_queues: BTreeMap::new(),
@@ -327,6 +332,10 @@ impl Settings {
             self.sources.insert("reservations", Source::Argument);
             return self.reservations.set(key, Given::Text(text));
         }
+        if let Some(key) = name.strip_prefix("resources.") {
+            self.sources.insert("resources", Source::Argument);
+            return resources::set(&mut self.site_rules, key, Given::Text(text));
+        }
         if let Some(limit) = name.strip_prefix("limits.") {
             self.sources.insert("limits", Source::Argument);
             return self.guard.limit(limit, Given::Text(text));
@@ -341,7 +350,12 @@ impl Settings {
                 "expected queues.QUEUE.placement=NAME for the placement of a queue, queues.QUEUE.policy=NAME for its policy"
             ),
             ("reservations", _) => {
-                bail!("expected reservations.KEY=VALUE, with KEY one of create, margin, lost, banks")
+                bail!(
+                    "expected reservations.KEY=VALUE, with KEY one of create, margin, lost, banks, wait-for-nodes"
+                )
+            }
+            ("resources", _) => {
+                bail!("expected resources.by-unit=TYPE,... or resources.nodes-below.ATTRIBUTE=PROPERTY")
             }
             ("limits", _) => bail!("expected limits.LIMIT=NUMBER for a bound of components"),
             ("policy-config", _) => bail!("expected policy.KEY=VALUE for a setting of the policy"),
@@ -404,6 +418,10 @@ impl Settings {
                 let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
                 self.reservations.set_table(table)?;
             }
+            "resources" => {
+                let Given::Json(Value::Object(table)) = given else { return Err(given.refused(key)) };
+                resources::set_table(&mut self.site_rules, table)?;
+            }
             "annotate" => self.annotate = given.flag(key)?,
             "annotate-reason" => self.annotate_reason = given.flag(key)?,
             "estimates" => self.estimates = given.seconds(key, PERIOD_MAX)?,
@@ -448,11 +466,13 @@ impl Settings {
         Ok(())
     }
 
-    /// Keep of the settings before what a running scheduler cannot change: the queue depth, and where its journal is.
+    /// Keep of the settings before what a running scheduler cannot change: the queue depth, where its journal is, and the rules
+    /// about resources.
     pub fn keep_fixed_of(&mut self, before: &Settings) {
         self.queue_depth = before.queue_depth;
         (self.journal, self.journal_size) = (before.journal.clone(), before.journal_size);
-        for key in ["queue-depth", "journal", "journal-size"] {
+        self.site_rules.clone_from(&before.site_rules);
+        for key in FIXED.into_iter().chain(["queue-depth"]) {
             match before.sources.get(key) {
                 Some(source) => self.sources.insert(key, *source),
                 None => self.sources.remove(key),
@@ -497,6 +517,7 @@ impl Settings {
             on_breach: self.guard.on_breach,
             placement: self.placement,
             record_format: self.record_format,
+            site_rules: self.site_rules.clone(),
             queue_placements: self.queue_placements(),
             queue_bounds: self.queue_bounds(),
             annotate: self.annotate,
@@ -523,6 +544,7 @@ impl Settings {
             "queue-depth" => self.queue_depth.map_or_else(|| json!("unlimited"), |depth| json!(depth)),
             "placement" => json!(self.placement.name()),
             "record-format" => json!(self.record_format.name()),
+            "resources" => resources::value(&self.site_rules),
             "queues" => self.queues_value(),
             "reservations" => self.reservations.value(),
             "annotate" => json!(self.annotate),
@@ -557,23 +579,6 @@ impl Settings {
         });
         Value::Object(shown.collect::<Map<String, Value>>())
     }
-}
-
-fn names() -> String {
-    KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
-}
-
-fn argument_names() -> String {
-    let name = |key: &'static Key| match key.name {
-        "policy-config" => "policy.KEY",
-        "queues" => {
-            "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY, queues.QUEUE.ceiling, queues.QUEUE.floor"
-        }
-        "limits" => "limits.LIMIT",
-        "reservations" => "reservations.KEY",
-        name => name,
-    };
-    KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")
 }
 
 /// The text of a Flux configuration file (TOML) as the object that a broker would make of it.

@@ -15,14 +15,16 @@ use crate::event::Action;
 impl Engine {
     /// Replaces the settings. They apply from the next pass, which becomes due for every queue with waiting jobs. A
     /// raised bound may let jobs start. A lowered bound applies when reservations are next made. Known queues stay,
-    /// also beyond a lowered [`Config::queues_max`].
+    /// also beyond a lowered [`Config::queues_max`]. [`Config::site_rules`] stay as they are,
+    /// because the requests of waiting jobs contain them.
     ///
     /// When [`Config::annotate`] is turned off, the annotations of waiting jobs are removed; when it is turned on,
     /// the next pass annotates them. When [`Config::annotate_reason`] changes alone, jobs with a reason get or lose that
     /// annotation at once. The actions are carried out like those of [`Engine::step`].
-    pub fn reconfigure(&mut self, config: Config) -> Vec<Action> {
+    pub fn reconfigure(&mut self, mut config: Config) -> Vec<Action> {
         let core = &mut *self.core;
         let mut out = Vec::new();
+        config.site_rules.clone_from(&core.config.site_rules);
         if core.config == config {
             return out;
         }

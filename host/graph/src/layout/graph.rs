@@ -15,6 +15,7 @@ use fluxgate_formats::{Hostlist, Idset};
 use crate::description::model::CONTAINMENT;
 use crate::description::names::{Name, Names, PropSet, PropSets};
 use crate::layout::flow::Flows;
+use crate::layout::rules::Rules;
 use crate::layout::site::Site;
 use crate::layout::template::{self, NodeTemplate, TemplateId, TemplateSlot};
 use crate::layout::vertex::{NONE, Vertex, VertexId};
@@ -66,6 +67,8 @@ pub struct Graph {
     pub(crate) upper_of: BTreeMap<Name, Vec<u32>>,
     /// Types of which every vertex is directly below the root. Such vertices serve the whole machine.
     pub(crate) machine_wide: BTreeSet<Name>,
+    /// What the site decides beside jobspecs.
+    pub(crate) rules: Rules,
     /// Labels of vertices, if the machine has the graph of a site.
     pub(crate) site: Option<Arc<Site>>,
     /// Nodes with properties that were set while jobs ran. R does not name these properties.
@@ -118,6 +121,7 @@ impl Graph {
             upper_nodes: Vec::new(),
             upper_of: BTreeMap::new(),
             machine_wide: BTreeSet::new(),
+            rules: Rules::default(),
             site: None,
             added: BTreeSet::new(),
             edges,

@@ -6,6 +6,7 @@ pub(crate) mod builder;
 pub(crate) mod flow;
 pub(crate) mod graph;
 pub(crate) mod read;
+pub(crate) mod rules;
 pub(crate) mod site;
 pub(crate) mod template;
 pub(crate) mod vertex;

@@ -8,6 +8,7 @@ use fluxgate_formats::Idset;
 use serde::{Deserialize, Serialize};
 
 use crate::layout::graph::Graph;
+use crate::layout::rules::{Rules, SiteRules};
 use crate::layout::site::{SetValue, Spot};
 use crate::live::index::Status;
 use crate::live::resources::Resources;
@@ -183,6 +184,29 @@ impl Resources {
             };
         }
         Ok(true)
+    }
+
+    /// Sets what the site decides about the resources of jobs beside their jobspecs. Whether a request fits is asked anew;
+    /// [`SiteRules::nodes_below`] holds for the requests that are compiled from then on.
+    pub fn set_site_rules(&mut self, rules: &SiteRules) {
+        if self.graph().rules.said == *rules {
+            return;
+        }
+        let graph = Arc::make_mut(&mut self.machine.graph);
+        graph.rules = Rules::of(graph, rules.clone());
+        self.shapes.forget_shared();
+        self.forget_answers();
+    }
+
+    /// The types and properties in these rules that no vertex of this machine has.
+    pub fn missing_of(&self, rules: &SiteRules) -> Vec<String> {
+        let graph = self.graph();
+        let there =
+            |type_: &&String| graph.names.get(type_).is_some_and(|name| graph.upper_of.contains_key(&name));
+        let types = rules.by_unit.iter().filter(|type_| !there(type_)).map(|type_| format!("type '{type_}'"));
+        let properties =
+            rules.nodes_below.values().filter(|property| graph.having(property).next().is_none());
+        types.chain(properties.map(|property| format!("property '{property}'"))).collect()
     }
 
     /// The value of a property of a vertex in the graph of the site.

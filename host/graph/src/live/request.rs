@@ -26,7 +26,6 @@ use crate::live::calendar::{Access, Rights};
 pub const REQUEST_VERTICES_MAX: usize = 1024;
 /// Number of shapes at which unused ones are dropped.
 pub const SHAPES_KEPT: usize = 65_536;
-
 /// Most shared jobspecs of which the request is remembered.
 const SHARED_KEPT: usize = 16_384;
 
@@ -95,9 +94,10 @@ impl Need {
         self.is_pool() && graph.machine_wide.contains(&self.type_)
     }
 
-    /// True if its vertices are taken whole: those of an exclusive request are, unless they serve the whole machine.
+    /// True if its vertices are taken whole: those of an exclusive request, unless they serve all or the site grants units.
     pub(crate) fn takes_whole(&self, graph: &Graph) -> bool {
-        self.whole || (self.exclusive && !graph.machine_wide.contains(&self.type_))
+        let by_unit = graph.rules.by_unit.contains(&self.type_);
+        !by_unit && (self.whole || (self.exclusive && !graph.machine_wide.contains(&self.type_)))
     }
 
     /// A slot above nodes that names several types must be at one vertex with direct children of all of them, so that
@@ -279,7 +279,7 @@ impl Shapes {
         if vertices > REQUEST_VERTICES_MAX {
             return Err(RequestError::TooLarge);
         }
-        let constraint = jobspec.constraints().cloned().unwrap_or(Constraint::All);
+        let constraint = graph.rules.constraint(jobspec);
         if !alternatives::any(&jobspec.resources) {
             return self.compile_list(graph, types, &jobspec.resources, &constraint);
         }

@@ -288,6 +288,14 @@ impl Resources {
         cache.least_cores.clear();
     }
 
+    /// Forgets whether requests fit, and asks anew.
+    pub(crate) fn forget_answers(&mut self) {
+        self.machine.forget_templates();
+        self.forget_satisfiable();
+        self.help(0..self.machine.graph.nodes.len() as u32, true);
+        self.changed(true, true);
+    }
+
     /// Marks ranks up: they accept jobs. Ranks that are not in the inventory, or were removed, are ignored.
     pub fn set_up(&mut self, ranks: &Idset) {
         self.set_status(ranks, Status::Up);

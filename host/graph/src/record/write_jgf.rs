@@ -35,7 +35,8 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> O
                 out.note_above(held.vertex);
             }
             Share::Exclusive => drop(above.insert(held.vertex, 0)),
-            Share::Units(units) => drop(above.insert(held.vertex, units)),
+            // Slots may take of one pool.
+            Share::Units(units) => *above.entry(held.vertex).or_default() += units,
         }
     }
     let exclusive = |vertex: u32| above.contains_key(&vertex) && !graph.is_upper_leaf_vertex(vertex);

@@ -23,7 +23,7 @@ use crate::configuration::{Reload, changes};
 use crate::host::Document;
 use crate::pending_swap::PendingSwap;
 use crate::policy_choice::{Origin, PolicyChoice};
-use crate::settings::parse_config;
+use crate::settings::{FIXED, parse_config};
 
 /// Matchtag of `config.get`, far from those that the session counts up from 1.
 const CONFIG_TAG: u32 = u32::MAX - 1;
@@ -309,8 +309,10 @@ impl Service {
         }
         let old = &self.configuration.settings;
         self.configuration.depth_later = changed.remove("queue-depth").map(|change| change["to"].clone());
-        let later = ["journal", "journal-size"].map(|key| changed.remove(key).is_some());
-        self.configuration.journal_later = later.contains(&true);
+        let [journal, size, rules] = FIXED.map(|key| changed.remove(key).is_some());
+        let later = [(journal || size, "the journal"), (rules, "resources")];
+        self.configuration.later =
+            later.into_iter().filter(|(changes, _)| *changes).map(|(_, what)| what).collect();
         settings.keep_fixed_of(old);
         self.shadows.settings(&settings.engine());
         let now = self.host.now();
@@ -361,8 +363,8 @@ impl Service {
             ));
         }
         notes.extend(self.unseen_members());
-        if self.configuration.journal_later {
-            notes.push("the journal stays as it is until the scheduler is started again".to_owned());
+        for what in &self.configuration.later {
+            notes.push(format!("{what} stays as it is until the scheduler is started again"));
         }
         let (active, configured) = (self.registry.active(), &self.first_policy);
         if self.engine.is_some() && !self.swaps.contains_key(&None) && active != configured {

@@ -20,6 +20,11 @@ impl Service {
         if let Some(why) = resources.unused_topology() {
             fluxgate_log::log!(UnusedTopology, "not all that R tells beside the resources is used: {why}");
         }
+        let missing = resources.missing_of(&self.configuration.settings.site_rules);
+        if !missing.is_empty() {
+            let missing = missing.join(", ");
+            fluxgate_log::log!(UnusedRules, "settings resources: no vertex of this machine has {missing}");
+        }
         resources.set_down(&all);
         resources.set_up(up);
         if self.engine.is_some() {

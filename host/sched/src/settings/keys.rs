@@ -18,6 +18,9 @@ pub(super) const fn key(name: &'static str, accepts: &'static str, meaning: &'st
     Key { name, accepts, meaning }
 }
 
+/// Keys that a running scheduler reads for its next start only, beside the queue depth.
+pub(crate) const FIXED: [&str; 3] = ["journal", "journal-size", "resources"];
+
 /// All keys, in the order in which they are shown.
 pub const KEYS: &[Key] = &[
     key(
@@ -45,6 +48,12 @@ pub const KEYS: &[Key] = &[
         "record-format",
         "rv1_nosched, rv1 or rv1_shorthand",
         "what R says of storage and other vertices above nodes that a job holds, where the site has a graph",
+    ),
+    key(
+        "resources",
+        "a table of by-unit = [TYPE, ...], nodes-below = { ATTRIBUTE = PROPERTY }; as arguments resources.by-unit=TYPE,..., \
+         resources.nodes-below.ATTRIBUTE=PROPERTY",
+        "types of storage and other vertices of which a request gets the units that it names, and attributes of jobs that run only below vertices with a property",
     ),
     key(
         "queues",
@@ -178,3 +187,23 @@ pub const KEYS: &[Key] = &[
 
 const PERIOD: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d; 0 is never";
 const PERIOD_NONE: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d; 0 is no bound";
+
+/// The names of all keys.
+pub(super) fn names() -> String {
+    KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The names of all arguments.
+pub(super) fn argument_names() -> String {
+    let name = |key: &'static Key| match key.name {
+        "policy-config" => "policy.KEY",
+        "queues" => {
+            "queues.QUEUE.placement, queues.QUEUE.policy, queues.QUEUE.policy.KEY, queues.QUEUE.ceiling, queues.QUEUE.floor"
+        }
+        "limits" => "limits.LIMIT",
+        "reservations" => "reservations.KEY",
+        "resources" => "resources.by-unit, resources.nodes-below.ATTRIBUTE",
+        name => name,
+    };
+    KEYS.iter().map(name).chain(["mode"]).collect::<Vec<_>>().join(", ")
+}

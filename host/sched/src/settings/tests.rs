@@ -37,6 +37,7 @@ fn a_table_sets_every_key() {
     });
     table["reservations"] =
         json!({"create": "admin", "margin": "10m", "lost": "hold", "banks": true, "wait-for-nodes": "20m"});
+    table["resources"] = json!({"by-unit": ["ssd"], "nodes-below": {"dw": "rabbit"}});
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
         assert_eq!(settings.source(key.name), Source::Table, "{}", key.name);
@@ -116,6 +117,42 @@ fn queues_have_placements_of_their_own() {
     assert!(error.contains("debug.placement") && error.contains(Placement::NAMES), "{error}");
     let error = refused(Settings::default().with_args(&["queues=low"]));
     assert!(error.contains("queues.QUEUE.placement=NAME"), "{error}");
+}
+
+#[test]
+fn rules_about_resources() {
+    let table = json!({"resources": {"by-unit": ["ssd", "ansys"], "nodes-below": {"dw": "rabbit"}}});
+    let settings = Settings::from_table(&table).unwrap();
+    assert_eq!(
+        settings.value("resources"),
+        json!({"by-unit": ["ansys", "ssd"], "nodes-below": {"dw": "rabbit"}})
+    );
+    assert_eq!(settings.engine().site_rules, settings.site_rules);
+    let args = ["resources.by-unit=ssd", "resources.nodes-below.x=y"];
+    let settings = settings.with_args(&args).unwrap();
+    let shown = json!({"by-unit": ["ssd"], "nodes-below": {"dw": "rabbit", "x": "y"}});
+    assert_eq!((settings.value("resources"), settings.source("resources")), (shown, Source::Argument));
+    let many: Vec<String> = (0..65).map(|n| format!("t{n}")).collect();
+    for (table, words) in [
+        (json!({"resources": ["ssd"]}), &["resources", "by-unit = [TYPE, ...]", "an array"][..]),
+        (json!({"resources": {"by-unit": "ssd"}}), &["resources.by-unit", "[\"ssd\"]", "found \"ssd\""]),
+        (json!({"resources": {"by-unit": [7]}}), &["resources.by-unit", "found 7"]),
+        (json!({"resources": {"by-unit": many}}), &["resources.by-unit", "more than 64 entries"]),
+        (
+            json!({"resources": {"nodes-below": {"dw": true}}}),
+            &["resources.nodes-below", "ATTRIBUTE", "found true"],
+        ),
+        (json!({"resources": {"by-units": []}}), &["resources.by-units", "by-unit, nodes-below"]),
+    ] {
+        let error = refused(Settings::from_table(&table));
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+    for arg in
+        ["resources=ssd", "resources.by-unit=", "resources.by-unit=ssd,", "resources.nodes-below.=rabbit"]
+    {
+        let error = refused(Settings::default().with_args(&[arg]));
+        assert!(error.contains("resources.by-unit") || error.contains("resources.nodes-below"), "{error}");
+    }
 }
 
 #[test]
@@ -261,7 +298,7 @@ fn what_is_wrong_in_an_argument_is_named() {
     }
     // What is repeated of a wrong argument is bounded, and so is the number of settings.
     let long = "x".repeat(100_000);
-    assert!(refused(Settings::default().with_args(&[&long])).len() < 1000);
+    assert!(refused(Settings::default().with_args(&[&long])).len() < 1200);
     let many: Vec<String> = (0..300).map(|n| format!("policy.k{n}=1")).collect();
     assert!(refused(Settings::default().with_args(&many)).contains("at most 256"));
 }

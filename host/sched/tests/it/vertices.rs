@@ -278,3 +278,36 @@ fn feat_63_levels_of_the_graph_of_a_site() {
     let mut flat = World::serving(&json!({"policy": "builtin-fcfs"}));
     assert_eq!(flat.told("levels", &json!({})), json!({"levels": []}));
 }
+
+#[test]
+fn site_18_36_rules_about_resources_are_settings() {
+    let rules = |rules: Value| json!({"policy": "builtin-fcfs", "resources": rules});
+    let mut world = World::on(machine(2, 1), &rules(json!({"by-unit": ["ssd"]})), BTreeMap::new());
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    let apart = |gib: u32, attribute: &str| {
+        let mut spec = beside();
+        let node = spec["resources"][0]["with"][0].take();
+        spec["resources"] = json!([node, {"type": "ssd", "count": gib, "exclusive": true}]);
+        spec["attributes"]["system"][attribute] = json!("#DW persistentdw name=lib");
+        spec
+    };
+    world.submit_spec(1, &apart(60, "dw"));
+    world.submit_spec(2, &apart(40, "other"));
+    world.settle();
+    assert_eq!(world.started, [1, 2]);
+    // They are read when a scheduler begins.
+    let table = json!({"sched-fluxgate": rules(json!({"by-unit": []}))});
+    let told = world.told("config-reload", &table);
+    let note = "resources stays as it is until the scheduler is started again";
+    assert_eq!((&told["changed"], &told["notes"]), (&json!({}), &json!([note])));
+    let shown = world.told("config-show", &json!({}));
+    assert_eq!(shown["settings"]["resources"]["value"]["by-unit"], json!(["ssd"]));
+    // No vertex has the property, so a job with the attribute can never run.
+    let mut world =
+        World::on(machine(2, 1), &rules(json!({"nodes-below": {"dw": "rabbit"}})), BTreeMap::new());
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    world.submit_spec(1, &apart(60, "dw"));
+    world.submit_spec(2, &apart(40, "other"));
+    world.settle();
+    assert_eq!(world.started, [2]);
+}

@@ -6,6 +6,7 @@ mod marks;
 mod matching;
 mod model;
 mod record;
+mod rules;
 mod status;
 
 use std::sync::Arc;
