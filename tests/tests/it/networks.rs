@@ -1,6 +1,7 @@
 //! Policies of trained networks: folders of files of weights, components and their native twins, recorded decisions.
 
 use std::path::Path;
+use std::process::Command;
 
 use fluxgate_languages::template::Template;
 use fluxgate_languages::weights::Weights;
@@ -11,7 +12,10 @@ use fluxgate_tests::native_twin::NativeTwin;
 use fluxgate_tests::networks::{
     Draw, PROBE, TWIN, Twin, build, can_build, compare_logits, component, configured, folder, weights,
 };
-use serde_json::json;
+use fluxgate_tests::patience::output;
+use serde_json::{Value, json};
+
+use crate::python::python;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -142,6 +146,33 @@ fn res_45_recorded_decisions_are_verified() {
     verify().fails(1, &["not a file in the format safetensors"]);
 }
 
+/// The component decides beside the policy in force, then in its place, and no job is lost.
+fn from_shadow_to_promotion(name: &str, wasm: &[u8]) {
+    let world = World::up(&["--nodes", "1", "--cores", "4", "--policy", "fcfs", "--speed", "100"]);
+    let file = world.dir.path().join(format!("{name}.wasm"));
+    std::fs::write(&file, wasm).unwrap();
+    world.cli(&["policy", "load", text(&file)]).ok();
+    world.cli(&["policy", "shadow", name]).ok();
+    let submit = |cores: &str| {
+        let said = world.cli(&["submit", cores, "-t", "1h", "--simulate", "60s"]).ok();
+        said.split_whitespace().last().unwrap().to_owned()
+    };
+    for cores in ["-n3", "-n4", "-n1", "-n2"] {
+        submit(cores);
+    }
+    world.until("its passes are compared", |world| world.diff(name, None)["passes"].as_u64() > Some(0));
+    assert!(world.cli(&["policy", "diff", name, "--json"]).json()["cost"]["fuel"].as_u64() > Some(0));
+    let said = world.cli(&["policy", "promote", name, "--force", "--json"]).json();
+    assert_eq!((&said["from"], &said["to"]), (&json!("fcfs"), &json!(name)));
+    for cores in ["-n4", "-n1", "-n3"] {
+        submit(cores);
+    }
+    world.until_done();
+    assert_eq!(world.jobs("inactive").len(), 7);
+    assert_eq!(world.stats()["policy"], name);
+    world.assert_clean();
+}
+
 #[test]
 fn res_50_a_network_goes_from_shadow_to_swap_on_a_live_instance() {
     if !can_build() {
@@ -150,27 +181,49 @@ fn res_50_a_network_goes_from_shadow_to_swap_on_a_live_instance() {
     let dir = tempfile::tempdir().unwrap();
     let file = weights(&[10, 8, 1], &[("backfill", "none")], 7);
     let made = folder(dir.path(), Template::MlpKernel, "trained", &file, None);
-    let wasm = dir.path().join("trained.wasm");
-    std::fs::write(&wasm, build(&made, true)).unwrap();
-    let world = World::up(&["--nodes", "1", "--cores", "4", "--policy", "fcfs", "--speed", "100"]);
-    world.cli(&["policy", "load", text(&wasm)]).ok();
-    world.cli(&["policy", "shadow", "trained"]).ok();
-    let submit = |cores: &str| {
-        let said = world.cli(&["submit", cores, "-t", "1h", "--simulate", "60s"]).ok();
-        said.split_whitespace().last().unwrap().to_owned()
+    from_shadow_to_promotion("trained", &build(&made, true));
+}
+
+/// What `python/notebooks/training.ipynb` shows: its cells train and export, and the commands at its end follow.
+#[test]
+fn res_43_45_50_from_training_to_a_clean_audit() {
+    let Some((python, package)) = python() else { return };
+    if !can_build() || fluxgate_testing::component("easy").is_none() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let notebook =
+        std::fs::read_to_string(fluxgate_testing::root().join("python/notebooks/training.ipynb")).unwrap();
+    let notebook: Value = serde_json::from_str(&notebook).unwrap();
+    let cells = notebook["cells"].as_array().unwrap().iter().filter(|cell| cell["cell_type"] == "code");
+    let source = |cell: &Value| {
+        let lines = cell["source"].as_array().unwrap().iter().filter_map(Value::as_str);
+        lines.collect::<String>() + "\n"
     };
-    for cores in ["-n3", "-n4", "-n1", "-n2"] {
-        submit(cores);
-    }
-    world.until("its passes are compared", |world| world.diff("trained", None)["passes"].as_u64() > Some(0));
-    assert!(world.cli(&["policy", "diff", "trained", "--json"]).json()["cost"]["fuel"].as_u64() > Some(0));
-    let said = world.cli(&["policy", "promote", "trained", "--force", "--json"]).json();
-    assert_eq!((&said["from"], &said["to"]), (&json!("fcfs"), &json!("trained")));
-    for cores in ["-n4", "-n1", "-n3"] {
-        submit(cores);
-    }
-    world.until_done();
-    assert_eq!(world.jobs("inactive").len(), 7);
-    assert_eq!(world.stats()["policy"], "trained");
-    world.assert_clean();
+    std::fs::write(dir.path().join("notebook.py"), cells.map(source).collect::<String>()).unwrap();
+    let mut train = Command::new(python);
+    train.arg("notebook.py").current_dir(dir.path()).env("PYTHONPATH", package);
+    let said = output(train);
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+
+    let trained = |name: &str| dir.path().join("trained").join(name);
+    let weights = std::fs::read(trained("weights.safetensors")).unwrap();
+    let made = folder(dir.path(), Template::MlpKernel, "mine", &weights, None);
+    let built = build(&made, true);
+    let wasm = dir.path().join("mine.wasm");
+    std::fs::write(&wasm, &built).unwrap();
+    let recorded = trained("decisions.safetensors");
+    let said = cli(&["policy", "verify", text(&wasm), "--recorded", text(&recorded), "--json"]).json();
+    assert!(said["decisions"].as_u64() > Some(100), "{said}");
+    assert_eq!(said["differ"], 0, "{said}");
+    let beside = ["easy", "formula:score=f4", "multifactor", text(&wasm)];
+    let mut replay = vec!["replay", "--json"];
+    let held_out = trained("held-out.swf");
+    replay.push(text(&held_out));
+    beside.iter().for_each(|policy| replay.extend(["--policy", policy]));
+    let said = cli(&replay).json();
+    let runs = said["runs"].as_array().unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(runs.len(), 4);
+    assert!(runs.iter().all(|run| run["metrics"]["jobs"] == 1000), "{said}");
+    from_shadow_to_promotion("mine", &built);
 }

@@ -8,17 +8,22 @@ use fluxgate_testing::{Need, component, root, skipped};
 /// Packages that are too large to be fetched for a test; their tests run where they are installed.
 const OPTIONAL: [&str; 2] = ["optuna", "stable-baselines3"];
 
+/// The interpreter and the folder of the package; says that the test is skipped where there are none.
+pub fn python() -> Option<(PathBuf, PathBuf)> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
+    let found = variable("FLUXGATE_PYTHON").zip(variable("FLUXGATE_PYTHON_PACKAGE"));
+    if found.is_none() {
+        let why =
+            "no tools of the Python package; `cargo xtask ci` and `cargo xtask python --check` fetch them";
+        skipped(Need::Python, why);
+    }
+    found
+}
+
 /// RES-21 to RES-50: `python/tests` has a test for each row that is not open.
 #[test]
 fn the_python_package_passes_its_tests() {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
-    let (Some(python), Some(package)) = (variable("FLUXGATE_PYTHON"), variable("FLUXGATE_PYTHON_PACKAGE"))
-    else {
-        return skipped(
-            Need::Python,
-            "no tools of the Python package; `cargo xtask ci` and `cargo xtask python --check` fetch them",
-        );
-    };
+    let Some((python, package)) = python() else { return };
     if component("easy").is_none() {
         return;
     }
