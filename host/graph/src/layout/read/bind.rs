@@ -86,7 +86,7 @@ fn targets(seen: &[Outline<'_>]) -> Vec<usize> {
     let is_node = |at: usize| seen[at].type_ == "node";
     let above =
         |at: usize| std::iter::successors(Some(seen[at].parent), |p| Some(seen.get(*p as usize)?.parent));
-    // The depth of a tree is bounded; a cycle is refused later.
+    // As deep as a tree may be; a deeper one is refused later.
     let chain = |at: usize| above(at).take_while(|p| *p != NONE).take(crate::DEPTH_MAX as usize + 1);
     let mut holds = vec![false; seen.len()];
     for at in (0..seen.len()).filter(|at| is_node(*at)) {
@@ -118,7 +118,6 @@ fn drop_below(seen: &mut [Outline<'_>]) {
             match (fates[here as usize], seen[here as usize].fate) {
                 (Some(known), _) => break known,
                 (None, Fate::Dropped) => break true,
-                _ if chain.len() > seen.len() => break false,
                 _ => chain.push(here),
             }
             here = seen[here as usize].parent;

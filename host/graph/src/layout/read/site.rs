@@ -337,10 +337,30 @@ fn parents(edges: &[&RawValue], seen: &mut [Outline<'_>]) -> Result<Vec<Link>, L
             }
         }
     }
+    if let Some(at) = on_a_cycle(&set) {
+        let error = GraphError::Cycle(PoolId(at));
+        let vertex = &seen[at as usize];
+        let place = format!("graph.nodes[{at}] (id '{}', {})", vertex.id, vertex.type_);
+        return Err(jgf::fault(place, error.to_string()));
+    }
     for (vertex, parent) in seen.iter_mut().zip(set) {
         vertex.parent = parent;
     }
     Ok(links)
+}
+
+/// A vertex that contains itself, directly or through others. All that read the outlines follow parents to their end.
+fn on_a_cycle(parents: &[u32]) -> Option<u32> {
+    // The walk that met a vertex, by the vertex at which the walk began.
+    let mut met = vec![NONE; parents.len()];
+    (0..parents.len() as u32).find_map(|begin| {
+        let mut here = begin;
+        while here != NONE && met[here as usize] == NONE {
+            met[here as usize] = begin;
+            here = parents[here as usize];
+        }
+        (here != NONE && met[here as usize] == begin).then_some(here)
+    })
 }
 
 /// The types and subsystems of an edge; containment if it names none.

@@ -180,6 +180,8 @@ fn jgf_faults_are_named() {
         (document(&[cluster(), vertex("0", "node", "")], &[]), "graph.nodes[1] (id '0'): another vertex has this id"),
         (document(&[cluster()], &[edge("0", "7")]), "graph.edges[0].target: there is no vertex with id '7'"),
         (document(&[cluster(), node("1", "")], &[edge("0", "1"), edge("1", "0")]), "contains itself"),
+        (document(&[cluster(), node("1", "")], &[edge("0", "0")]), "graph.nodes[0] (id '0', cluster): vertex contains itself"),
+        (document(&[cluster(), node("1", "")], &[edge("1", "1")]), "contains itself"),
         (document(&[cluster(), node("1", ""), node("2", "")], &[edge("0", "1"), edge("2", "1")]), "two parents"),
         (
             document(&[cluster(), node("1", ""), node("2", "")], &[edge("1", "2"), edge("2", "1")]),

@@ -32,7 +32,7 @@ fn site_2_3_a_graph_is_used_or_set_aside_with_a_reason() {
 #[test]
 fn site_8_what_is_wrong_is_named() {
     type Edit = fn(&mut Value);
-    let cases: [(&str, Edit); 7] = [
+    let cases: [(&str, Edit); 8] = [
         ("graph.nodes[2] (id '1'): another vertex has this id", |g| g["nodes"][2]["id"] = json!("1")),
         ("there is no vertex with id '77'", |g| g["edges"][0]["target"] = json!("77")),
         ("graph.nodes[1] (id '1').metadata.type", |g| {
@@ -43,6 +43,9 @@ fn site_8_what_is_wrong_is_named() {
         }),
         ("graph.nodes[1] (id '1').metadata.properties.ssdcount", |g| {
             g["nodes"][1]["metadata"]["properties"]["ssdcount"] = json!(36)
+        }),
+        ("graph.nodes[1] (id '1', chassis): vertex contains itself", |g| {
+            g["edges"][0]["source"] = json!("1")
         }),
         ("another root", |g| drop(g["edges"].as_array_mut().unwrap().remove(0))),
         ("graph.nodes[0].id", |g| drop(g["nodes"][0].as_object_mut().unwrap().remove("id"))),
