@@ -17,6 +17,9 @@ impl Scale {
 
     /// The number of units of the request that this many units of the pool hold.
     pub(crate) fn request_units(self, pool: u64) -> u64 {
+        if self.num == self.den {
+            return pool;
+        }
         (u128::from(pool) * self.den / self.num).try_into().unwrap_or(u64::MAX)
     }
 }

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fixedbitset::FixedBitSet;
 use fluxgate_formats::{Idset, JobId, TotalF64};
 
 use crate::layout::flow::{self, Flow};
@@ -111,8 +112,10 @@ pub(crate) struct Ledger {
     free: Vec<u64>,
     /// Free units, or the mark, of every upper vertex.
     upper: Vec<u64>,
-    /// Pools with free units directly below each upper vertex.
+    /// Pools that are up and have free units, directly below each upper vertex.
     open: Vec<u32>,
+    /// Upper vertices that are down.
+    down: FixedBitSet,
 }
 
 impl Ledger {
@@ -132,10 +135,11 @@ impl Ledger {
                 open[above] += u32::from(*units > 0);
             }
         }
-        Ledger { jobs: BTreeMap::new(), ends: BTreeSet::new(), free, upper, open }
+        let down = FixedBitSet::new();
+        Ledger { jobs: BTreeMap::new(), ends: BTreeSet::new(), free, upper, open, down }
     }
 
-    /// Pools with free units directly below each upper vertex.
+    /// Pools that are up and have free units, directly below each upper vertex.
     pub(crate) fn open(&self) -> &[u32] {
         &self.open
     }
@@ -145,11 +149,28 @@ impl Ledger {
         let Some(at) = graph.upper_index(vertex) else { return };
         let before = self.upper[at];
         edit(&mut self.upper[at]);
-        if (before > 0) != (self.upper[at] > 0)
-            && let Some(above) = graph.pool_parent(at)
-        {
+        if (before > 0) != (self.upper[at] > 0) && !self.down.contains(at) {
+            self.count_open(graph, at, before == 0);
+        }
+    }
+
+    /// An upper vertex, by position in `Graph::upper`, is down, or up.
+    pub(crate) fn set_down(&mut self, graph: &Graph, at: usize, down: bool) {
+        if self.down.contains(at) == down {
+            return;
+        }
+        self.down.grow(graph.upper.len());
+        self.down.set(at, down);
+        if self.upper[at] > 0 {
+            self.count_open(graph, at, !down);
+        }
+    }
+
+    /// One pool more, or fewer, is open below the vertex above it.
+    fn count_open(&mut self, graph: &Graph, at: usize, more: bool) {
+        if let Some(above) = graph.pool_parent(at) {
             let open = &mut self.open[above];
-            *open = if before > 0 { open.saturating_sub(1) } else { *open + 1 };
+            *open = if more { *open + 1 } else { open.saturating_sub(1) };
         }
     }
 

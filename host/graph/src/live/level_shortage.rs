@@ -11,13 +11,6 @@ use crate::live::view::{Eligible, Overlay, View, Where};
 /// Most vertices that a text names.
 const NAMES_MAX: usize = 3;
 
-/// One place: whether it has the pools, and how often the nodes fit.
-struct Place {
-    at: u32,
-    pools: bool,
-    nodes: u64,
-}
-
 /// The shortage of a request that waits; `None` if it requests nothing above nodes.
 pub(crate) fn waiting(view: View<'_>, request: &Request, eligible: &Eligible) -> Option<String> {
     said(view, request, eligible, true)
@@ -57,20 +50,14 @@ fn of_need(view: View<'_>, need: &Need, eligible: &Eligible, now: bool) -> Optio
     let pools: Vec<&Need> =
         need.with.iter().filter(|inner| inner.is_pool() && !inner.is_machine_wide(view.graph)).collect();
     let nodes = need.with.iter().find(|inner| inner.level == Level::Node);
-    let places: Vec<Place> = all
-        .into_iter()
-        .filter(|at| view.upper_is_up(*at))
-        .map(|at| Place {
-            at,
-            pools: pools.iter().all(|pool| free_in(view, at, pool) >= pool.min()),
-            nodes: nodes.map_or(u64::MAX, |node| nodes_in(view, at, node, eligible)),
-        })
-        .collect();
     let asks = asks(view, need, &pools, nodes)?;
-    let each = nodes.map_or(1, Need::min);
-    let with_pools: Vec<u32> = places.iter().filter(|place| place.pools).map(|place| place.at).collect();
-    let both: Vec<u32> =
-        places.iter().filter(|place| place.pools && place.nodes >= each).map(|place| place.at).collect();
+    // The pools of a slot are directly below its place.
+    let direct = need.places.is_some() && pools.iter().any(|pool| pool.min() > 0);
+    let has_pools =
+        |at: &u32| (!direct || view.is_open(*at)) && pools.iter().all(|pool| has_free(view, *at, pool));
+    let with_pools: Vec<u32> = all.into_iter().filter(|at| view.upper_is_up(*at)).filter(has_pools).collect();
+    let has_nodes = |at: &u32| nodes.is_none_or(|node| nodes_in(view, *at, node, eligible) >= node.min());
+    let both: Vec<u32> = with_pools.iter().copied().filter(has_nodes).collect();
     let why = match (with_pools.as_slice(), both.as_slice()) {
         ([], _) => match pools.first() {
             Some(pool) if now => format!("no {} has it, {}", above(view, need), state_of(view, pool)),
@@ -115,12 +102,17 @@ fn free_of(view: View<'_>, at: u32, need: &Need) -> u64 {
     units::scale(&need.unit, graph.text(it.unit)).map_or(0, |scale| scale.request_units(free))
 }
 
-fn free_in(view: View<'_>, at: u32, need: &Need) -> u64 {
+/// True if the pools below a vertex have as much as is needed.
+fn has_free(view: View<'_>, at: u32, need: &Need) -> bool {
     let graph = view.graph;
     let list = graph.upper_of.get(&need.type_).map_or(&[][..], Vec::as_slice);
     let first = list.partition_point(|pool| *pool <= at);
     let after = list.partition_point(|pool| (*pool as usize) < graph.upper_below(at as usize));
-    list[first..after].iter().map(|pool| free_of(view, *pool, need)).fold(0, u64::saturating_add)
+    let mut sums = list[first..after].iter().scan(0u64, |sum, pool| {
+        *sum = sum.saturating_add(free_of(view, *pool, need));
+        Some(*sum)
+    });
+    need.min() == 0 || sums.any(|sum| sum >= need.min())
 }
 
 fn nodes_in(view: View<'_>, at: u32, need: &Need, eligible: &Eligible) -> u64 {

@@ -70,6 +70,12 @@ impl Resources {
         if !self.machine.levels.mark(&graph, spot, down) {
             return false;
         }
+        if let Spot::Upper(at) = spot {
+            for below in at as usize..graph.upper_below(at as usize) {
+                let down = self.machine.levels.down().is_some_and(|down| down.contains(below));
+                self.machine.ledger.set_down(&graph, below, down);
+            }
+        }
         let nodes = match spot {
             Spot::Upper(at) => graph.upper_nodes[at as usize].0..graph.upper_nodes[at as usize].1,
             Spot::Node(node) => node..node + 1,

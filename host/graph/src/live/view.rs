@@ -126,7 +126,7 @@ pub(crate) struct View<'a> {
     pub(crate) upper: &'a [u64],
     /// Upper vertices that are down, themselves or because of a vertex above; `None` if all are up.
     pub(crate) upper_down: Option<&'a FixedBitSet>,
-    /// Number of pools with free units directly below each upper vertex, unless an overlay differs; `None` if
+    /// Number of pools that are up and have free units, directly below each upper vertex, unless an overlay differs; `None` if
     /// unknown.
     pub(crate) open: Option<&'a [u32]>,
     pub(crate) overlay: Option<&'a Overlay>,
@@ -170,7 +170,7 @@ impl<'a> View<'a> {
         self.upper_down.is_none_or(|down| !down.contains(at as usize))
     }
 
-    /// False if no pool directly below an upper vertex has free units. Constant time.
+    /// False if no pool directly below an upper vertex is up and has free units. Constant time.
     pub(crate) fn is_open(&self, at: u32) -> bool {
         self.overlay.is_some() || self.open.is_none_or(|open| open[at as usize] > 0)
     }
