@@ -186,13 +186,14 @@ impl Appender {
             records += 1;
         }
         push(&record, &mut self.fill)?;
-        let (size, full) = (current.size + self.fill.len() as u64, self.files.full());
+        let (size, full) = (current.size + self.fill.len() as u64, current.full);
+        let overfull = full + self.files.full() / 2;
         // Each is requested once: the checkpoint may be in the queue already.
         if let Some(current) = &mut self.files.current {
             if size >= full && !std::mem::replace(&mut current.wanted, true) {
                 self.shared.wanted.store(true, Ordering::Release);
             }
-            if size >= full + full / 2 && !std::mem::replace(&mut current.urgent, true) {
+            if size >= overfull && !std::mem::replace(&mut current.urgent, true) {
                 self.shared.urgent.store(true, Ordering::Release);
             }
         }

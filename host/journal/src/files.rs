@@ -49,6 +49,8 @@ pub(crate) struct Current {
     file: Box<dyn DiskFile>,
     number: u64,
     pub(crate) size: u64,
+    /// Number of bytes at which it is full.
+    pub(crate) full: u64,
     /// When it was last synchronised, seconds.
     synced: f64,
     dirty: bool,
@@ -87,7 +89,7 @@ impl Files {
         Ok(Files { disk, dir, bytes_max: options.bytes_max, closed, next, current: None })
     }
 
-    /// Number of bytes at which a file is full.
+    /// Number of bytes at which a file is full that begins with a small checkpoint.
     pub(crate) fn full(&self) -> u64 {
         self.bytes_max / FILES
     }
@@ -127,6 +129,8 @@ impl Files {
             file: self.disk.create(&self.dir.join(file_name(number)))?,
             number,
             size: 0,
+            // A checkpoint that is larger than a file must not be followed by the next one at once.
+            full: self.full().max(content.len() as u64 + self.full() / 2),
             synced: now,
             dirty: false,
             specs: BTreeSet::new(),

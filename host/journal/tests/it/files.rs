@@ -4,11 +4,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use fluxgate_engine::{Config, Engine, Event};
 use fluxgate_formats::{Idset, JobId};
 use fluxgate_journal::options::{BYTES_MIN, OpenError};
 use fluxgate_journal::reader::Item;
 use fluxgate_journal::rerun::verify;
-use fluxgate_journal::{EventRecord, Journal, Options, PassRecord, Record, Writer};
+use fluxgate_journal::{EventRecord, Journal, LocalDisk, Options, PassRecord, Record, Recorded, Writer};
 use proptest::prelude::*;
 
 use crate::common::*;
@@ -255,4 +256,44 @@ fn what_cannot_be_opened_is_named() {
     let error = Writer::open(&options).unwrap_err().to_string();
     assert!(error.ends_with("others may look into this folder (mode 755); it must be 700"), "{error}");
     assert!(Journal::open(&options.dir).unwrap_err().to_string().contains("there is no journal"));
+}
+
+/// With 24,000 waiting jobs a checkpoint is larger than a file of the smallest journal. The next one is made after records, not
+/// after each of them.
+#[test]
+fn a_checkpoint_that_fills_a_file_is_not_followed_by_another_at_once() {
+    const JOBS: u64 = 24_000;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options { bytes_max: BYTES_MIN, ..Options::new(dir.path().join("j")) };
+    let (writer, mut appender) = Writer::on(Box::<LocalDisk>::default(), &options).unwrap();
+    let mut engine = Recorded::new(Engine::new(machine(), Config::default()), Some(writer), 0.0);
+    let jobspec = spec(32, 60.0, "debug");
+    // Priorities that do not compress.
+    let priority = |n: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32;
+    let mut checkpoint = |engine: &mut Recorded| {
+        appender.pump(0.0);
+        let before = engine.figures().unwrap().bytes;
+        drop(engine.keep_journal(true, 1.0));
+        appender.pump(0.0);
+        engine.figures().unwrap().bytes - before
+    };
+    for n in 0..JOBS {
+        let (id, jobspec) = (JobId(n), jobspec.clone());
+        drop(engine.step(Event::Alloc { id, priority: priority(n), userid: 1, t_submit: 0.0, jobspec }, 0.0));
+        if n % 100 == 0 {
+            checkpoint(&mut engine);
+        }
+    }
+    drop(engine.pass(1.0));
+    let made: Vec<u64> = (0..6000)
+        .map(|n| {
+            let jobs = vec![(JobId(n % JOBS), priority(n + JOBS))];
+            drop(engine.step(Event::Prioritize { jobs }, 1.0));
+            checkpoint(&mut engine)
+        })
+        .filter(|bytes| *bytes > 0)
+        .collect();
+    assert!(made.iter().all(|bytes| *bytes > BYTES_MIN / 8), "{made:?}");
+    assert!((1..=4).contains(&made.len()), "{made:?}");
+    assert_eq!(engine.figures().unwrap().dropped, 0);
 }
