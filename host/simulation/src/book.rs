@@ -7,11 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use fluxgate_formats::Idset;
 use serde_json::{Value, json};
 
+use crate::storage::{Beside, Storage};
+
 /// A rank, a kind of resource, an index on that rank.
 pub type Unit = (u32, String, u32);
 
 /// What a job asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Want {
     /// Nodes over which slots are spread, or whole nodes; 0 for anywhere.
     pub nodes: u32,
@@ -21,6 +23,8 @@ pub struct Want {
     pub cores: u32,
     /// Gpus of a slot.
     pub gpus: u32,
+    /// Storage and licences.
+    pub beside: Beside,
 }
 
 /// The machine as the world built it.
@@ -94,6 +98,8 @@ pub struct Book {
     pub lost_at: Option<u64>,
     /// Ranks that are down now, beside those.
     pub down: BTreeSet<u32>,
+    /// Storage beside nodes.
+    pub storage: Storage,
     held: BTreeMap<Unit, u64>,
 }
 
@@ -135,6 +141,10 @@ impl Book {
         for unit in &back {
             self.held.remove(unit);
         }
+        // Storage is held until the last of a job's ranks is released.
+        if !self.held.values().any(|holder| *holder == job) {
+            self.storage.release(job);
+        }
         back
     }
 
@@ -156,8 +166,8 @@ impl Book {
     /// Could this ever run, with every node that is not lost up and free?
     pub fn is_feasible(&self, want: Want) -> bool {
         let all = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
-        let there = self.ranks.difference(&self.lost).map(|_| all);
-        self.fits(want, there)
+        let there: BTreeSet<u32> = self.ranks.difference(&self.lost).copied().collect();
+        self.fits(want, there.iter().map(|_| all)) && self.storage.fits(want.nodes, want.beside, &there, true)
     }
 
     /// Does it fit now?
@@ -169,13 +179,15 @@ impl Book {
         }
         let up = self.ranks.iter().filter(|rank| !self.lost.contains(rank) && !self.down.contains(rank));
         let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
-        self.fits(
+        let idle: BTreeSet<u32> = up.clone().filter(|rank| !used.contains_key(rank)).copied().collect();
+        let fits = self.fits(
             want,
             up.map(|rank| {
                 let used = used.get(rank).copied().unwrap_or_default();
                 (cores - used.0, gpus - used.1)
             }),
-        )
+        );
+        fits && self.storage.fits(want.nodes, want.beside, &idle, false)
     }
 
     fn fits(&self, want: Want, free: impl Iterator<Item = (u64, u64)>) -> bool {
@@ -258,7 +270,7 @@ mod tests {
     #[test]
     fn what_fits_and_what_was_asked_for() {
         let mut book = book();
-        let want = |nodes, slots, cores, gpus| Want { nodes, slots, cores, gpus };
+        let want = |nodes, slots, cores, gpus| Want { nodes, slots, cores, gpus, ..Want::default() };
         assert!(book.is_feasible(want(0, 12, 1, 0)) && !book.is_feasible(want(0, 13, 1, 0)));
         assert!(book.is_feasible(want(0, 3, 3, 1)) && !book.is_feasible(want(0, 4, 3, 0)));
         assert!(book.is_feasible(want(3, 0, 1, 0)) && !book.is_feasible(want(4, 0, 1, 0)));

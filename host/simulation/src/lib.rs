@@ -29,5 +29,6 @@ pub mod link;
 pub mod model;
 pub mod outside;
 pub mod plan;
+pub mod storage;
 pub mod tally;
 pub mod world;

@@ -70,6 +70,7 @@ enum Which {
     Policies,
     Reservations,
     PoliciesReservations,
+    Storage,
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -119,6 +120,7 @@ fn profile(which: Which, seed: u64) -> Profile {
         Which::Policies => Profile::Policies,
         Which::Reservations => Profile::Reservations,
         Which::PoliciesReservations => Profile::PoliciesReservations,
+        Which::Storage => Profile::Storage,
     }
 }
 
@@ -126,7 +128,7 @@ fn profile(which: Which, seed: u64) -> Profile {
 fn start(arguments: &Arguments) -> Result<bool> {
     let kinds = arguments.fault.as_ref().map(|kinds| kinds.iter().copied().collect());
     let compiled = match arguments.profile {
-        Which::Builtin | Which::Reservations => CompiledPolicies::empty()?,
+        Which::Builtin | Which::Reservations | Which::Storage => CompiledPolicies::empty()?,
         _ => CompiledPolicies::open(&arguments.policies)
             .context("`cargo xtask policies` builds the components; --profile builtin does without")?,
     };

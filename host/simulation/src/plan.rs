@@ -4,6 +4,7 @@
 //! Must never know how any of it is carried out.
 
 mod reservations;
+mod storage;
 
 use std::collections::BTreeSet;
 
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::dice::Dice;
 use crate::fault::Kind;
+use crate::storage::{Beside, Stores};
 
 pub use reservations::NAMES;
 
@@ -25,6 +27,8 @@ pub enum Profile {
     Reservations,
     /// As [`Profile::Policies`], and operators make reservations.
     PoliciesReservations,
+    /// As [`Profile::Builtin`], on a machine with storage beside nodes and licences.
+    Storage,
 }
 
 impl Profile {
@@ -50,6 +54,7 @@ impl Profile {
             Profile::Policies => "policies",
             Profile::Reservations => "reservations",
             Profile::PoliciesReservations => "policies-reservations",
+            Profile::Storage => "storage",
         }
     }
 }
@@ -110,6 +115,8 @@ pub struct JobPlan {
     pub reservation: Option<&'static str>,
     /// Seconds after which it may be ended.
     pub preemptible_after: Option<u32>,
+    /// Storage and licences.
+    pub beside: Beside,
 }
 
 /// A fault to come.
@@ -140,6 +147,8 @@ pub struct Plan {
     pub cores: u32,
     /// Gpus of each.
     pub gpus: u32,
+    /// Storage and licences.
+    pub stores: Stores,
     /// There are queues.
     pub queues: bool,
     /// The `[sched-fluxgate]` table.
@@ -221,6 +230,10 @@ impl Plan {
             jobs.iter_mut().for_each(|job| reservations::of_job(seed, job));
             faults.extend(reservations::requests(&mut dice, seed, span, delay, keep));
         }
+        let stores = match profile {
+            Profile::Storage => storage::draw(seed, &mut settings, &mut jobs, nodes),
+            _ => Stores::default(),
+        };
         faults.retain(|fault| keep.faults.as_ref().is_none_or(|kept| kept.contains(&fault.number)));
         jobs.sort_by(|a, b| a.at.total_cmp(&b.at));
         faults.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -232,6 +245,7 @@ impl Plan {
             nodes,
             cores,
             gpus,
+            stores,
             queues,
             settings,
             job_info,
@@ -361,6 +375,7 @@ fn job(dice: &mut Dice, number: u32, machine: Machine, span: f64) -> JobPlan {
         acts,
         reservation: None,
         preemptible_after: None,
+        beside: Beside::default(),
     }
 }
 

@@ -30,6 +30,7 @@ use crate::model::resources::ResourceService;
 use crate::model::store::{Store, job_key};
 use crate::model::{Order, Sight};
 use crate::plan::{Act, Plan};
+use crate::storage::Storage;
 use crate::tally::Tally;
 use operators::Asked;
 use scheduler::Scheduler;
@@ -167,6 +168,7 @@ impl World {
         let shape = Shape { cores: plan.cores, gpus: plan.gpus };
         let mut book = Book::default();
         (book.shape, book.ranks) = (shape, (0..plan.nodes).collect());
+        book.storage = Storage::new(plan.stores, plan.nodes);
         let mut jobs = JobManager::default();
         "job-manager-1".clone_into(&mut jobs.name);
         (jobs.queues, jobs.founding) = (plan.queues, plan.founding);

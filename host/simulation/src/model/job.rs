@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fluxgate_formats::jobspec::Simple;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::book::Want;
 use crate::plan::JobPlan;
@@ -113,7 +113,7 @@ impl Job {
 
 /// What a planned job asks for, for the book.
 pub fn want(plan: &JobPlan) -> Want {
-    Want { nodes: plan.nodes, slots: plan.slots, cores: plan.cores, gpus: plan.gpus }
+    Want { nodes: plan.nodes, slots: plan.slots, cores: plan.cores, gpus: plan.gpus, beside: plan.beside }
 }
 
 /// The priority of an urgency (RFC 30).
@@ -142,5 +142,17 @@ pub fn jobspec(plan: &JobPlan, limit: f64) -> Value {
     if let Some(after) = plan.preemptible_after {
         let _ = spec.set_system_attr("preemptible-after", after.into());
     }
-    spec.to_value()
+    let mut spec = spec.to_value();
+    if plan.beside.storage > 0 {
+        let slot =
+            json!({"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]});
+        let node = json!({"type": "node", "count": 1, "exclusive": true, "with": [slot]});
+        let ssd = json!({"type": "ssd", "count": plan.beside.storage, "exclusive": true});
+        spec["resources"] =
+            json!([{"type": "slot", "count": plan.nodes, "label": "rabbit", "with": [node, ssd]}]);
+    }
+    if let Some(list) = spec["resources"].as_array_mut().filter(|_| plan.beside.licences > 0) {
+        list.push(json!({"type": "licence", "count": plan.beside.licences}));
+    }
+    spec
 }

@@ -271,6 +271,13 @@ impl JobManager {
         if let Err(error) = sight.book.answers(job.want(), &units) {
             return sight.broken(format!("job {id}: {error}"));
         }
+        let ranks: BTreeSet<u32> = units.iter().map(|unit| unit.0).collect();
+        if let Err(error) = sight.book.storage.take(id, r, &ranks, job.plan.beside) {
+            return sight.broken(error);
+        }
+        if job.plan.beside.storage > 0 {
+            sight.reached("a job with storage starts");
+        }
         let Some(job) = self.jobs.get_mut(&id) else { return };
         (job.pending, job.cancel_sent, job.stale_r) = (false, false, false);
         job.r = Some(r.clone());

@@ -56,10 +56,13 @@ impl ResourceService {
             children["gpu"] = range(book.shape.gpus).into();
         }
         let names: Vec<String> = ranks.iter().map(|rank| format!("node{rank}")).collect();
-        let r = json!({"version": 1, "execution": {
+        let mut r = json!({"version": 1, "execution": {
             "R_lite": [{"rank": idset(&ranks), "children": children}],
             "nodelist": [names.join(",")], "starttime": 0.0, "expiration": self.expiration,
         }});
+        if let Some(graph) = book.storage.graph() {
+            r["scheduling"] = json!({ "graph": graph });
+        }
         let up: BTreeSet<u32> =
             ranks.iter().copied().filter(|r| !book.down.contains(r) && !book.lost.contains(r)).collect();
         sight.orders.push(Order::Send(asked.respond_json(&json!({"resources": r, "up": idset(&up)}))));

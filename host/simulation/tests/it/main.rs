@@ -53,6 +53,12 @@ fn feat_26_reservations_outlive_any_end_of_the_scheduler() {
     }
 }
 
+/// No storage and no licence is held twice, and each is beside its node: by whole vertices and by unit.
+#[test]
+fn storage_is_held_once_whatever_ends() {
+    all_hold(0..300, Profile::Storage);
+}
+
 #[test]
 fn the_same_seed_is_the_same_world_to_the_byte() {
     let (compiled, full) = compiled();

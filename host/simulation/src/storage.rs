@@ -1,0 +1,238 @@
+//! Storage beside nodes and licences of the whole machine: the graph that the scheduler gets, and a book of units by path. No
+//! code of it is shared with the scheduler.
+//!
+//! Must never know cores and gpus.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+/// Units of one vertex of storage.
+pub const SSD: u64 = 100;
+/// The path of the licences.
+const LICENCES: &str = "/c/licence0";
+
+/// What there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stores {
+    /// Chassis, over which the nodes are spread in order; 0 for a machine without a graph.
+    pub chassis: u32,
+    /// Vertices of storage in each.
+    pub ssds: u32,
+    /// Licences.
+    pub licences: u32,
+    /// Storage is granted by unit.
+    pub by_unit: bool,
+}
+
+/// What a job asks for beside its nodes and cores.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// Units of storage beside each node; 0 for none.
+    pub storage: u64,
+    /// Licences.
+    pub licences: u64,
+}
+
+/// See the module text.
+#[derive(Debug, Clone, Default)]
+pub struct Storage {
+    /// What there is.
+    pub stores: Stores,
+    /// Nodes.
+    pub nodes: u32,
+    held: BTreeMap<String, BTreeMap<u64, u64>>,
+}
+
+impl Storage {
+    /// The storage of a machine of so many nodes, all free.
+    pub fn new(stores: Stores, nodes: u32) -> Storage {
+        Storage { stores, nodes, held: BTreeMap::new() }
+    }
+
+    fn chassis_of(&self, rank: u32) -> u32 {
+        rank * self.stores.chassis / self.nodes.max(1)
+    }
+
+    /// The graph of the machine (JGF, in shorthand below nodes); `None` for a machine without one.
+    pub fn graph(&self) -> Option<Value> {
+        let stores = self.stores;
+        if stores.chassis == 0 {
+            return None;
+        }
+        let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+        let mut add = |above: Option<usize>, path: String, mut data: Value| {
+            let id = nodes.len();
+            data["paths"] = json!({ "containment": path });
+            nodes.push(json!({"id": id.to_string(), "metadata": data}));
+            edges.extend(above.map(|above| json!({"source": above.to_string(), "target": id.to_string()})));
+            id
+        };
+        let root = add(None, "/c".to_owned(), json!({"type": "cluster", "name": "c"}));
+        if stores.licences > 0 {
+            add(
+                Some(root),
+                LICENCES.to_owned(),
+                json!({"type": "licence", "id": 0, "size": stores.licences}),
+            );
+        }
+        for c in 0..stores.chassis {
+            let path = format!("/c/chassis{c}");
+            let chassis = add(Some(root), path.clone(), json!({"type": "chassis", "id": c}));
+            for s in 0..stores.ssds {
+                let data = json!({"type": "ssd", "id": s, "size": SSD, "unit": "GiB"});
+                add(Some(chassis), format!("{path}/ssd{s}"), data);
+            }
+            for rank in (0..self.nodes).filter(|rank| self.chassis_of(*rank) == c) {
+                let name = format!("node{rank}");
+                let data = json!({"type": "node", "name": name, "id": rank, "rank": rank});
+                add(Some(chassis), format!("{path}/{name}"), data);
+            }
+        }
+        Some(json!({"nodes": nodes, "edges": edges}))
+    }
+
+    /// What an R lists of storage and licences: units by path.
+    ///
+    /// # Errors
+    /// A vertex is listed twice, or is not there.
+    fn listed(&self, r: &Value) -> Result<BTreeMap<String, u64>, String> {
+        let mut units = BTreeMap::new();
+        let nodes = r.pointer("/scheduling/graph/nodes").and_then(Value::as_array);
+        for data in nodes.into_iter().flatten().map(|node| &node["metadata"]) {
+            if data["type"] != "ssd" && data["type"] != "licence" {
+                continue;
+            }
+            let path = data["paths"]["containment"].as_str().unwrap_or_default().to_owned();
+            if self.size(&path).is_none() {
+                return Err(format!("{path} is not there"));
+            }
+            if units.insert(path.clone(), data["size"].as_u64().unwrap_or(1)).is_some() {
+                return Err(format!("{path} is listed twice"));
+            }
+        }
+        Ok(units)
+    }
+
+    fn size(&self, path: &str) -> Option<u64> {
+        if path == LICENCES {
+            return Some(u64::from(self.stores.licences)).filter(|size| *size > 0);
+        }
+        let (chassis, ssd) = path.strip_prefix("/c/chassis")?.split_once("/ssd")?;
+        let is_there =
+            chassis.parse::<u32>().ok()? < self.stores.chassis && ssd.parse::<u32>().ok()? < self.stores.ssds;
+        is_there.then_some(SSD)
+    }
+
+    fn free(&self, path: &str) -> u64 {
+        let held: u64 = self.held.get(path).into_iter().flat_map(BTreeMap::values).sum();
+        self.size(path).unwrap_or(0).saturating_sub(held)
+    }
+
+    /// A job has what its R lists from now on, on these ranks.
+    ///
+    /// # Errors
+    /// More is held than there is, or it is not what the job asked for.
+    pub fn take(&mut self, job: u64, r: &Value, ranks: &BTreeSet<u32>, asked: Beside) -> Result<(), String> {
+        let units = self.listed(r)?;
+        for (path, units) in &units {
+            let free = self.free(path);
+            if *units > free {
+                return Err(format!("job {job} was given {units} of {path}, and {free} are free"));
+            }
+        }
+        let licences = units.get(LICENCES).copied().unwrap_or(0);
+        if licences != asked.licences {
+            return Err(format!("job {job} asked for {} licences and was given {licences}", asked.licences));
+        }
+        for c in 0..self.stores.chassis {
+            let nodes = ranks.iter().filter(|rank| self.chassis_of(**rank) == c).count() as u64;
+            let inside = format!("/c/chassis{c}/");
+            let given: u64 =
+                units.iter().filter(|(path, _)| path.starts_with(&inside)).map(|(_, units)| units).sum();
+            if given != nodes * self.each(asked) {
+                return Err(format!(
+                    "job {job} was given {given} GiB in chassis {c} for {nodes} nodes: {asked:?}"
+                ));
+            }
+        }
+        for (path, units) in units {
+            self.held.entry(path).or_default().insert(job, units);
+        }
+        Ok(())
+    }
+
+    /// Units that are granted beside a node.
+    fn each(&self, asked: Beside) -> u64 {
+        if self.stores.by_unit { asked.storage } else { asked.storage.div_ceil(SSD) * SSD }
+    }
+
+    /// A job holds nothing any more.
+    pub fn release(&mut self, job: u64) {
+        self.held.values_mut().for_each(|held| drop(held.remove(&job)));
+    }
+
+    /// Does it fit on these nodes, which are free; with all storage free, or as it is now?
+    pub fn fits(&self, nodes: u32, asked: Beside, free_nodes: &BTreeSet<u32>, all: bool) -> bool {
+        let free = |path: &str| if all { self.size(path).unwrap_or(0) } else { self.free(path) };
+        if asked.licences > 0 && free(LICENCES) < asked.licences {
+            return false;
+        }
+        if asked.storage == 0 {
+            return true;
+        }
+        let fit = (0..self.stores.chassis).map(|c| {
+            let there = free_nodes.iter().filter(|rank| self.chassis_of(**rank) == c).count() as u64;
+            let of = |s: u32| free(&format!("/c/chassis{c}/ssd{s}"));
+            let usable = |units: &u64| self.stores.by_unit || *units == SSD;
+            let units: u64 = (0..self.stores.ssds).map(of).filter(usable).sum();
+            there.min(units / self.each(asked))
+        });
+        fit.sum::<u64>() >= u64::from(nodes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn r(units: &[(&str, u64)]) -> Value {
+        let type_ = |path: &str| if path == LICENCES { "licence" } else { "ssd" };
+        let node = |(path, size): &(&str, u64)| json!({"metadata": {"type": type_(path), "size": size, "paths": {"containment": path}}});
+        json!({"scheduling": {"graph": {"nodes": units.iter().map(node).collect::<Vec<_>>()}}})
+    }
+
+    #[test]
+    fn units_are_held_once_and_beside_their_nodes() {
+        let stores = Stores { chassis: 2, ssds: 2, licences: 3, by_unit: false };
+        let mut storage = Storage::new(stores, 4);
+        let asked = Beside { storage: 30, licences: 2 };
+        let ranks = |ranks: &[u32]| ranks.iter().copied().collect::<BTreeSet<u32>>();
+        let good = r(&[("/c/chassis0/ssd1", 100), (LICENCES, 2)]);
+        assert!(storage.fits(4, asked, &ranks(&[0, 1, 2, 3]), true));
+        assert!(!storage.fits(3, asked, &ranks(&[0, 1]), true), "two nodes are free");
+        assert!(storage.take(1, &good, &ranks(&[2]), asked).unwrap_err().contains("chassis 0"));
+        storage.take(1, &good, &ranks(&[0]), asked).unwrap();
+        assert!(storage.take(2, &good, &ranks(&[1]), asked).unwrap_err().contains("0 are free"));
+        assert!(!storage.fits(1, asked, &ranks(&[1]), false), "one licence is left");
+        let one = Beside { licences: 1, ..asked };
+        assert!(storage.fits(1, one, &ranks(&[1]), false) && !storage.fits(2, one, &ranks(&[0, 1]), false));
+        let twice = r(&[("/c/chassis0/ssd0", 100), ("/c/chassis0/ssd0", 100)]);
+        assert!(storage.take(2, &twice, &ranks(&[1]), one).unwrap_err().contains("listed twice"));
+        assert!(storage.take(2, &r(&[("/c/chassis0/ssd2", 100)]), &ranks(&[1]), one).is_err());
+        storage.release(1);
+        storage.take(2, &good, &ranks(&[1]), asked).unwrap();
+    }
+
+    #[test]
+    fn units_of_one_vertex_are_shared() {
+        let stores = Stores { chassis: 1, ssds: 1, licences: 0, by_unit: true };
+        let mut storage = Storage::new(stores, 3);
+        let (asked, rank) = (Beside { storage: 40, licences: 0 }, |rank| BTreeSet::from([rank]));
+        let units = |units| r(&[("/c/chassis0/ssd0", units)]);
+        assert!(storage.take(1, &units(100), &rank(0), asked).is_err());
+        storage.take(1, &units(40), &rank(0), asked).unwrap();
+        storage.take(2, &units(40), &rank(1), asked).unwrap();
+        assert!(!storage.fits(1, asked, &rank(2), false) && storage.fits(1, asked, &rank(2), true));
+    }
+}
