@@ -169,7 +169,9 @@ impl Storage {
 
     /// A job holds nothing any more.
     pub fn release(&mut self, job: u64) {
-        self.held.values_mut().for_each(|held| drop(held.remove(&job)));
+        for held in self.held.values_mut() {
+            held.remove(&job);
+        }
     }
 
     /// Does it fit on these nodes, which are free; with all storage free, or as it is now?

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::JobPlan;
 use crate::dice::Dice;
-use crate::storage::{Beside, SSD, Stores};
+use crate::storage::{SSD, Stores};
 
 /// Storage of a machine of so many nodes, and the jobs that ask for some.
 pub(super) fn draw(seed: u64, settings: &mut Value, jobs: &mut [JobPlan], nodes: u32) -> Stores {
