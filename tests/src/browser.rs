@@ -113,7 +113,16 @@ impl Browser {
         self.events.clear();
         let answer = self.ask("Page.navigate", json!({ "url": url }));
         assert_eq!(answer.get("errorText"), None, "{url}");
-        while self.of("Page.loadEventFired").is_empty() {
+        // The empty page before it may be loaded late, so that not every event of loading is about this one.
+        let is_of_this = |event: &Value| {
+            event["method"] == "Page.frameNavigated"
+                && event["params"]["frame"]["loaderId"] == answer["loaderId"]
+        };
+        let is_loaded = |events: &[Value]| {
+            let mut after = events.iter().skip_while(|event| !is_of_this(event));
+            after.any(|event| event["method"] == "Page.loadEventFired")
+        };
+        while !is_loaded(&self.events) {
             let message = self.next();
             self.events.push(message);
         }
