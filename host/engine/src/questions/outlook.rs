@@ -93,8 +93,14 @@ pub(super) struct Outlook {
 impl Questions {
     /// The expected starts of the first waiting jobs, in the order of forecasts.
     pub fn expected(&mut self) -> &[Expected] {
+        self.expected_until(&mut || false)
+    }
+
+    /// As [`expected`](Self::expected), but once `enough` is true the further jobs have no expected start, unless they were told
+    /// one. It is asked before each job that is looked for.
+    pub fn expected_until(&mut self, enough: &mut dyn FnMut() -> bool) -> &[Expected] {
         if self.outlook.is_none() {
-            self.outlook = Some(self.look(Instead::NoJob, Stands::Told));
+            self.outlook = Some(self.look_until(Instead::NoJob, Stands::Told, enough));
         }
         self.outlook.as_ref().map_or(&[], |outlook| &outlook.expected)
     }
@@ -145,7 +151,11 @@ impl Questions {
 
     /// See [`Outlook`].
     pub(super) fn look(&self, instead: Instead<'_>, stands: Stands) -> Outlook {
-        let mut outlook = self.empty();
+        self.look_until(instead, stands, &mut || false)
+    }
+
+    fn look_until(&self, instead: Instead<'_>, stands: Stands, enough: &mut dyn FnMut() -> bool) -> Outlook {
+        let (mut outlook, mut over) = (self.empty(), false);
         let pinned = |index: usize, job: &Waiting| match instead {
             _ if stands == Stands::Nothing => None,
             Instead::Of(of, _) if of == index => None,
@@ -164,7 +174,8 @@ impl Questions {
                 _ => job,
             };
             let expected = pinned(index, job).unwrap_or_else(|| {
-                let start = outlook.find(self, job, f64::NEG_INFINITY);
+                over = over || enough();
+                let start = if over { None } else { outlook.find(self, job, f64::NEG_INFINITY) };
                 start.into_iter().for_each(|start| outlook.place(job, start));
                 let latest = self.told(job).filter(|_| job.reserved && stands == Stands::Nothing);
                 let start = match (start, latest.and_then(|told| told.start)) {

@@ -527,3 +527,28 @@ fn feat_72_a_priority_counts_where_jobs_wait_by_priority() {
     assert_eq!(ahead(Script::named("learned").keys(|jobs| Ok(jobs.duration.clone()))), 1);
     assert_eq!(ahead(shortest()), 0, "it is the shortest");
 }
+
+/// On a machine of which the future is costly to search, an answer comes with the expected starts that were found in time.
+#[test]
+fn a_forecast_that_takes_too_long_is_cut() {
+    let mut engine = engine(2, 4);
+    let jobs = (1..=6).map(|id| (id, cores(8, 60.0))).collect();
+    drop(submit(&mut engine, 0.0, jobs));
+    let whole = engine.questions(0.0, &ALL).expected().to_vec();
+    assert!(whole.len() == 5 && whole.iter().all(|expected| expected.start.is_some()), "{whole:?}");
+    let (mut cut, mut asked) = (engine.questions(0.0, &ALL), 0);
+    let mut enough = || {
+        asked += 1;
+        asked > 2
+    };
+    let told: Vec<_> =
+        cut.expected_until(&mut enough).iter().map(|expected| (expected.id, expected.start)).collect();
+    let there = told.iter().filter(|(_, start)| start.is_some()).count();
+    assert!((2..5).contains(&there), "{told:?}");
+    assert!(
+        told.iter()
+            .zip(&whole)
+            .all(|((id, start), all)| *id == all.id && (start.is_none() || *start == all.start))
+    );
+    assert_eq!(cut.expected().len(), 5, "it is not looked for again");
+}

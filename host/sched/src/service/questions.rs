@@ -38,6 +38,8 @@ const VARIANTS_MAX: usize = 16;
 
 /// Most time that the answers about the jobs of one question take; then it ends with an error.
 const TIME_MAX: Duration = Duration::from_secs(1);
+/// Longest time that one question looks for expected starts of waiting jobs; the jobs after that have none in its answer.
+const EXPECTED_MAX: Duration = Duration::from_millis(500);
 
 /// A question that waits for its answer.
 pub(super) struct Asked {
@@ -374,6 +376,9 @@ impl Service {
                 move |host| {
                     let begin = host.elapsed();
                     let spent = || host.elapsed().saturating_sub(begin);
+                    if !trials {
+                        of.expected_until(&mut || spent() > EXPECTED_MAX);
+                    }
                     let found = what.answer(&mut of, &asker, &spent);
                     if matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
                         of.expected();
