@@ -88,6 +88,8 @@ pub(super) struct Outlook {
     /// another of the same queue, and stands before it, starts no later.
     alike: BTreeMap<(QueueId, ShapeId), Vec<(f64, f64)>>,
     soonest: f64,
+    /// Not all jobs were looked for.
+    cut: bool,
 }
 
 impl Questions {
@@ -103,6 +105,12 @@ impl Questions {
             self.outlook = Some(self.look_until(Instead::NoJob, Stands::Told, enough));
         }
         self.outlook.as_ref().map_or(&[], |outlook| &outlook.expected)
+    }
+
+    /// True if [`expected_until`](Self::expected_until) ended before all jobs were looked for, so that a job without an expected
+    /// start may have one.
+    pub fn is_cut(&self) -> bool {
+        self.outlook.as_ref().is_some_and(|outlook| outlook.cut)
     }
 
     /// The expected start of one job; `None` if it is none of the first.
@@ -146,6 +154,7 @@ impl Questions {
             last: vec![soonest; self.queues.len()],
             alike: BTreeMap::new(),
             soonest,
+            cut: false,
         }
     }
 
@@ -155,7 +164,7 @@ impl Questions {
     }
 
     fn look_until(&self, instead: Instead<'_>, stands: Stands, enough: &mut dyn FnMut() -> bool) -> Outlook {
-        let (mut outlook, mut over) = (self.empty(), false);
+        let mut outlook = self.empty();
         let pinned = |index: usize, job: &Waiting| match instead {
             _ if stands == Stands::Nothing => None,
             Instead::Of(of, _) if of == index => None,
@@ -174,8 +183,8 @@ impl Questions {
                 _ => job,
             };
             let expected = pinned(index, job).unwrap_or_else(|| {
-                over = over || enough();
-                let start = if over { None } else { outlook.find(self, job, f64::NEG_INFINITY) };
+                outlook.cut = outlook.cut || enough();
+                let start = if outlook.cut { None } else { outlook.find(self, job, f64::NEG_INFINITY) };
                 start.into_iter().for_each(|start| outlook.place(job, start));
                 let latest = self.told(job).filter(|_| job.reserved && stands == Stands::Nothing);
                 let start = match (start, latest.and_then(|told| told.start)) {

@@ -536,6 +536,7 @@ fn a_forecast_that_takes_too_long_is_cut() {
     drop(submit(&mut engine, 0.0, jobs));
     let whole = engine.questions(0.0, &ALL).expected().to_vec();
     assert!(whole.len() == 5 && whole.iter().all(|expected| expected.start.is_some()), "{whole:?}");
+    assert!(!engine.questions(0.0, &ALL).is_cut());
     let (mut cut, mut asked) = (engine.questions(0.0, &ALL), 0);
     let mut enough = || {
         asked += 1;
@@ -550,5 +551,6 @@ fn a_forecast_that_takes_too_long_is_cut() {
             .zip(&whole)
             .all(|((id, start), all)| *id == all.id && (start.is_none() || *start == all.start))
     );
+    assert!(cut.is_cut());
     assert_eq!(cut.expected().len(), 5, "it is not looked for again");
 }

@@ -376,13 +376,10 @@ impl Service {
                 move |host| {
                     let begin = host.elapsed();
                     let spent = || host.elapsed().saturating_sub(begin);
-                    if !trials {
+                    if matches!(what, Question::Job { .. } | Question::Order(_)) {
                         of.expected_until(&mut || spent() > EXPECTED_MAX);
                     }
                     let found = what.answer(&mut of, &asker, &spent);
-                    if matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
-                        of.expected();
-                    }
                     (of, found, host.elapsed().saturating_sub(begin).saturating_add(copied))
                 },
                 move |service, (of, found, took)| {
@@ -425,7 +422,8 @@ impl Service {
         self.question_budget.spend(asker.userid, self.host.elapsed(), took);
         self.guest_is_answered &= asker.admin;
         let annotated = self.estimates().is_some();
-        if annotated && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
+        // What was not looked for must not be taken back from jobs that were told it.
+        if annotated && !of.is_cut() && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
             let (now, expected) = (of.now(), of.expected().to_vec());
             self.tell_expected(now, &expected);
         }
