@@ -200,8 +200,7 @@ impl Resources {
         }
         let graph = Arc::make_mut(&mut self.machine.graph);
         graph.rules = Rules::of(graph, rules.clone());
-        self.shapes.forget_shared();
-        self.forget_answers();
+        self.forget_answers(0..self.graph().nodes.len() as u32, true);
     }
 
     /// The types and properties in these rules that no vertex of this machine has.

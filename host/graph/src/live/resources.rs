@@ -288,11 +288,12 @@ impl Resources {
         cache.least_cores.clear();
     }
 
-    /// Forgets whether requests fit, and asks anew.
-    pub(crate) fn forget_answers(&mut self) {
+    /// Forgets what requests mean and whether they fit, after a change of the graph that may help on these nodes, or above nodes.
+    pub(crate) fn forget_answers(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
         self.machine.forget_templates();
+        self.shapes.forget_shared();
         self.forget_satisfiable();
-        self.help(0..self.machine.graph.nodes.len() as u32, true);
+        self.help(nodes, upper);
         self.changed(true, true);
     }
 
@@ -356,11 +357,7 @@ impl Resources {
                 self.inventory.set_template(graph, node);
             }
         }
-        self.machine.forget_templates();
-        self.shapes.forget_shared();
-        self.forget_satisfiable();
-        self.help(list, false);
-        self.changed(true, true);
+        self.forget_answers(list, false);
     }
 
     /// Reserves a start time for a job; later answers of [`match_now`](Self::match_now) and

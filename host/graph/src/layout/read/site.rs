@@ -211,10 +211,12 @@ pub(super) fn load(
 
 fn graph_fault(error: &GraphError, seen: &[Outline<'_>], pools: &[Option<PoolId>]) -> LoadError {
     let at = error.pool().and_then(|pool| pools.iter().position(|p| *p == Some(pool)));
-    let place = at.map_or("graph".to_owned(), |at| {
-        format!("graph.nodes[{at}] (id '{}', {})", seen[at].id, seen[at].type_)
-    });
-    jgf::fault(place, error.to_string())
+    jgf::fault(at.map_or("graph".to_owned(), |at| place(seen, at)), error.to_string())
+}
+
+/// Where a vertex stands in the file.
+fn place(seen: &[Outline<'_>], at: usize) -> String {
+    format!("graph.nodes[{at}] (id '{}', {})", seen[at].id, seen[at].type_)
 }
 
 fn outlines<'a>(nodes: &[&'a RawValue]) -> Result<Vec<Outline<'a>>, LoadError> {
@@ -338,10 +340,7 @@ fn parents(edges: &[&RawValue], seen: &mut [Outline<'_>]) -> Result<Vec<Link>, L
         }
     }
     if let Some(at) = on_a_cycle(&set) {
-        let error = GraphError::Cycle(PoolId(at));
-        let vertex = &seen[at as usize];
-        let place = format!("graph.nodes[{at}] (id '{}', {})", vertex.id, vertex.type_);
-        return Err(jgf::fault(place, error.to_string()));
+        return Err(jgf::fault(place(seen, at as usize), GraphError::Cycle(PoolId(at)).to_string()));
     }
     for (vertex, parent) in seen.iter_mut().zip(set) {
         vertex.parent = parent;
