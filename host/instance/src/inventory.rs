@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_formats::{Hostlist, Idset, R, rset::RLite};
+use fluxgate_formats::{Hostlist, Idset, R};
 use serde_json::{Map, Value, json};
 
 use crate::dialect::Dialect;
@@ -259,33 +259,6 @@ impl Inventory {
             "exclude": "",
             "torpid": "",
         })
-    }
-
-    /// A resource set of these parts, with names and properties of the inventory.
-    pub(crate) fn select(&self, parts: &Parts) -> R {
-        let mut groups: Vec<RLite> = Vec::new();
-        for (rank, children) in parts {
-            let children: BTreeMap<_, _> = children
-                .iter()
-                .filter(|(_, ids)| !ids.is_empty())
-                .map(|(k, v)| (k.clone(), v.clone()))
-                .collect();
-            if children.is_empty() {
-                continue;
-            }
-            match groups.iter_mut().find(|lite| lite.children == children) {
-                Some(lite) => {
-                    lite.rank.insert(*rank);
-                }
-                None => groups.push(RLite { rank: Idset::from(*rank), children }),
-            }
-        }
-        let ranks = groups.iter().fold(Idset::new(), |all, lite| all.union(&lite.rank));
-        let mut r = self.r.subset(&ranks);
-        r.r_lite = groups;
-        r.starttime = 0.0;
-        r.expiration = 0.0;
-        r
     }
 
     /// The inventory's part on some ranks, for `resource.sched-status`.

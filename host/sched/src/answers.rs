@@ -246,11 +246,11 @@ pub(crate) fn totals(engine: &Engine) -> Value {
     })
 }
 
-/// The machine, what is held of it and what is down, each as R.
+/// The machine, what is held of it and what is down, each as R. The graph of a site is not part of it.
 pub(crate) fn resources(engine: &Engine) -> Value {
     let resources = engine.resources();
     json!({
-        "all": resources.to_r_all().to_value(),
+        "all": resources.inventory_r().to_value(),
         "allocated": resources.allocated_r().to_value(),
         "down": resources.down_r().to_value(),
     })

@@ -167,7 +167,7 @@ impl Engine {
         if window.ranks.is_empty() && window.pools.is_empty() {
             return wrong(format!("{name}: it has neither nodes nor pools"));
         }
-        let unknown = window.ranks.difference(&core.resources.to_r_all().ranks());
+        let unknown = window.ranks.difference(&core.resources.inventory_r().ranks());
         if !unknown.is_empty() {
             return wrong(format!("{name}: ranks {unknown} are not in the inventory"));
         }

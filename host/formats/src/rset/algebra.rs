@@ -67,6 +67,25 @@ impl R {
         sum
     }
 
+    /// The [`union`](Self::union) of many sets, in time that grows with the number of their different runs of ranks, times its
+    /// logarithm.
+    #[must_use]
+    pub fn union_all(sets: impl IntoIterator<Item = R>) -> R {
+        let mut sets: Vec<R> = sets.into_iter().collect();
+        while sets.len() > 1 {
+            let mut pairs = sets.into_iter();
+            let mut sums = Vec::with_capacity(pairs.len().div_ceil(2));
+            while let Some(one) = pairs.next() {
+                sums.push(match pairs.next() {
+                    Some(other) => one.union(&other),
+                    None => one,
+                });
+            }
+            sets = sums;
+        }
+        sets.pop().unwrap_or_default()
+    }
+
     /// The union of two sets that must have no resource in common and agree about the hosts of common ranks.
     pub fn append(&self, other: &R) -> Result<R, MergeError> {
         let mut wrong = None;

@@ -383,6 +383,7 @@ proptest! {
         prop_assert_eq!(a.covers(&b), y.is_subset(&x));
         // The results are canonical: equal sets are equal values.
         prop_assert_eq!(a.union(&b), b.union(&a));
+        prop_assert_eq!(R::union_all([a.clone(), b.clone(), a.diff(&b)]), a.union(&b));
         prop_assert_eq!(a.diff(&b).union(&a.intersect(&b)), a.clone());
         prop_assert_eq!(a.union(&b).canonical(), a.union(&b));
     }

@@ -40,6 +40,11 @@ impl Bits {
     }
 }
 
+/// A word in which so many of the lowest bits are set, at most all.
+pub(crate) fn first(count: usize) -> u64 {
+    if count >= 64 { u64::MAX } else { (1 << count) - 1 }
+}
+
 /// Picks `count` set bits of `free`, lowest or highest first; `None` when there are fewer.
 pub(crate) fn pick(free: &[u64], count: u64, high: bool) -> Option<Bits> {
     let mut left = count;

@@ -13,7 +13,7 @@ use fluxgate_formats::{Idset, JobId, TotalF64};
 use crate::layout::flow::{self, Flow};
 use crate::layout::graph::Graph;
 use crate::layout::vertex::{NONE, VertexId};
-use crate::live::bits;
+use crate::live::bits::{self, Bits};
 use crate::live::index::Index;
 use crate::live::share::{self, Share, Taken};
 use crate::live::take::{Match, Selection, Take, What, count, each_pool, nodes, position};
@@ -124,8 +124,7 @@ impl Ledger {
         for vertex in &graph.vertices {
             let (start, members) = (vertex.bits as usize, vertex.ids.len() as usize);
             for (i, word) in free[start..start + vertex.bit_words()].iter_mut().enumerate() {
-                let left = members - i * 64;
-                *word = if left >= 64 { u64::MAX } else { (1 << left) - 1 };
+                *word = bits::first(members - i * 64);
             }
         }
         let upper: Vec<u64> = (0..graph.upper.len() as u32).map(|at| graph.upper_idle(at)).collect();
@@ -190,6 +189,20 @@ impl Ledger {
     pub(crate) fn free_words(&self, graph: &Graph, vertex: u32) -> &[u64] {
         let it = &graph.vertices[vertex as usize];
         &self.free[it.bits as usize..it.bits as usize + it.bit_words()]
+    }
+
+    /// The members that jobs hold on a node.
+    pub(crate) fn held(&self, graph: &Graph, node: u32) -> Vec<Take> {
+        let first = graph.nodes[node as usize].vertex;
+        let held = |vertex: u32| {
+            let free = self.free_words(graph, vertex);
+            let members = graph.vertices[vertex as usize].ids.len() as usize;
+            let words = free.iter().enumerate().map(|(i, word)| !word & bits::first(members - i * 64));
+            let words: Vec<u64> = words.collect();
+            let held = words.iter().any(|word| *word != 0);
+            held.then(|| Take { node, vertex, what: What::Members(Bits::from_words(words)) })
+        };
+        (first + 1..graph.vertices[first as usize].end).filter_map(held).collect()
     }
 
     /// Chooses the units of a match; `None` if they are not free (the match was made at another moment).

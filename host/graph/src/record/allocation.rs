@@ -16,7 +16,12 @@ use crate::record::write_jgf;
 use crate::record::write_r::{self, RBuilder, Whose};
 
 impl Resources {
-    /// The inventory without removed nodes, as R, with the properties that describe the instance.
+    /// The inventory without removed nodes, as R, with the properties that describe the instance, and without `scheduling`.
+    pub fn inventory_r(&self) -> R {
+        self.whole(Whose::Now, |status| status != Status::Gone)
+    }
+
+    /// As [`inventory_r`](Self::inventory_r), with `scheduling`.
     pub fn to_r_all(&self) -> R {
         self.to_r(Whose::Now, |status| status != Status::Gone)
     }
@@ -90,11 +95,12 @@ impl Resources {
 
     /// The resources that jobs hold, as R.
     pub fn allocated_r(&self) -> R {
-        let mut out = RBuilder::new(&self.machine.graph);
-        for allocation in self.machine.ledger.jobs().values() {
-            out.takes(&allocation.takes);
-        }
-        out.finish(Whose::Now)
+        let (graph, ledger) = (&self.machine.graph, &self.machine.ledger);
+        let mut nodes: Vec<u32> = (0..graph.nodes.len() as u32).collect();
+        nodes.sort_by_key(|node| graph.nodes[*node as usize].rank);
+        let held = nodes.into_iter().map(|node| (node, ledger.held(graph, node)));
+        let held: Vec<(u32, Vec<Take>)> = held.filter(|(_, takes)| !takes.is_empty()).collect();
+        write_r::of_nodes(graph, held.iter().map(|(node, takes)| (*node, &takes[..])), Whose::Now)
     }
 
     /// The resources of nodes that are down, as R.

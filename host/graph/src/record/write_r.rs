@@ -55,15 +55,6 @@ impl<'a> RBuilder<'a> {
         }
     }
 
-    /// Adds the taken resources.
-    pub(crate) fn takes(&mut self, takes: &[Take]) {
-        for (node, takes) in take::nodes(takes) {
-            let rank = self.graph.nodes[node as usize].rank;
-            let children = &mut self.nodes.entry(rank).or_insert_with(|| (node, Children::new())).1;
-            add(self.graph, takes, children);
-        }
-    }
-
     /// The R, with the properties of its nodes that `whose` selects; those with a leading `+` describe the instance.
     pub(crate) fn finish(self, whose: Whose) -> R {
         let mut set = Assembly::new(self.graph, whose);
@@ -80,19 +71,19 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take]) -> R {
     let rank = |node: u32| graph.nodes[node as usize].rank;
     // A machine that was read from R has its nodes in this order already.
     if take::nodes(takes).map(|(node, _)| rank(node)).is_sorted() {
-        return of_nodes(graph, take::nodes(takes));
+        return of_nodes(graph, take::nodes(takes), Whose::Job);
     }
     let mut nodes: Vec<(u32, &[Take])> = take::nodes(takes).collect();
     nodes.sort_by_key(|(node, _)| rank(*node));
-    of_nodes(graph, nodes.into_iter())
+    of_nodes(graph, nodes.into_iter(), Whose::Job)
 }
 
 /// Number of different latest forms that a node is compared with before an entry is searched.
 const FORMS_SEEN: usize = 8;
 
-/// As [`of_takes`](RBuilder::of_takes), for nodes in the order of their ranks.
-fn of_nodes<'t>(graph: &Graph, nodes: impl Iterator<Item = (u32, &'t [Take])>) -> R {
-    let mut set = Assembly::new(graph, Whose::Job);
+/// The R of these takes, of nodes in the order of their ranks.
+pub(crate) fn of_nodes<'t>(graph: &Graph, nodes: impl Iterator<Item = (u32, &'t [Take])>, whose: Whose) -> R {
+    let mut set = Assembly::new(graph, whose);
     // The latest different forms, the last one at the end: neighbouring nodes mostly have equal forms.
     let mut seen: Vec<(&[Take], Option<usize>)> = Vec::with_capacity(FORMS_SEEN);
     for (node, takes) in nodes {

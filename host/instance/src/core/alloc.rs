@@ -394,18 +394,10 @@ impl Core {
 
     /// `job-manager.resource-status`: the job manager's own view of the allocations.
     pub(super) fn allocated(&self) -> R {
-        let mut parts = crate::inventory::Parts::new();
-        let grants = self.table.holding().filter_map(|job| job.grant.as_ref().map(|grant| &grant.r));
-        let kept: Vec<R> = self.housekeeping.values().map(|kept| kept.r.subset(&kept.held)).collect();
-        for r in grants.chain(kept.iter()) {
-            for (rank, children) in crate::inventory::parts_of(r) {
-                let here = parts.entry(rank).or_default();
-                for (kind, ids) in children {
-                    let slot = here.entry(kind).or_default();
-                    *slot = slot.union(&ids);
-                }
-            }
-        }
-        self.inventory.select(&parts)
+        let granted = self.table.holding().filter_map(|job| job.grant.as_ref().map(|grant| grant.r.clone()));
+        let kept = self.housekeeping.values().map(|kept| kept.r.subset(&kept.held));
+        let mut r = self.inventory.r().intersect(&R::union_all(granted.chain(kept)));
+        (r.starttime, r.expiration) = (0.0, 0.0);
+        r
     }
 }
