@@ -115,6 +115,7 @@ impl Explanation {
             };
         };
         match (start, source) {
+            (None, Source::Unsearched) => UNSEARCHED.to_owned(),
             (None, _) => NEVER.to_owned(),
             (Some(t), _) if t <= now => "it is expected to start now".to_owned(),
             (Some(t), Source::Reserved) => format!("its start is reserved in {}", about(t - now)),
@@ -133,5 +134,6 @@ impl Explanation {
     }
 }
 
+const UNSEARCHED: &str = "its start is not known: the search for expected starts took too long";
 const NEVER: &str =
     "no time is known at which it could start: nodes are down, or held by jobs without time limit";

@@ -144,7 +144,11 @@ impl Forecasts {
         let mut before = std::mem::take(&mut self.announced);
         for forecast in forecasts.iter().filter(|forecast| lacks(forecast.id)) {
             let (id, known) = (forecast.id, before.remove(&forecast.id));
-            let start = forecast.start.map(f64::ceil);
+            // What was not looked for is not taken back.
+            let start = match forecast.source {
+                Source::Unsearched => known,
+                _ => forecast.start.map(f64::ceil),
+            };
             let moved = match (known, start) {
                 (Some(known), Some(start)) => {
                     (start - known).abs() > MOVED_MIN.max(MOVED_PART * (known - now).abs())
@@ -208,6 +212,16 @@ mod tests {
         // No time known; too many before it.
         assert_eq!(news(0.0, &[forecast(1, None)]), [(1, Value::Null), (2, Value::Null)]);
         assert_eq!(news(0.0, &[forecast(1, None)]), []);
+    }
+
+    #[test]
+    fn what_a_search_did_not_reach_keeps_what_it_was_told() {
+        let mut expected = Forecasts::default();
+        let mut news = |all: &[Expected]| told(&expected.news(0.0, all, |_| true));
+        let unsearched = |id| Expected { source: Source::Unsearched, ..forecast(id, None) };
+        assert_eq!(news(&[forecast(1, Some(10.0)), unsearched(2)]), [(1, json!(10.0))]);
+        assert_eq!(news(&[unsearched(1), unsearched(2)]), []);
+        assert_eq!(news(&[forecast(1, None), unsearched(2)]), [(1, Value::Null)]);
     }
 
     #[test]

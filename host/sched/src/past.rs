@@ -50,11 +50,11 @@ impl Past {
         Past { engine, now, asker: Asker { userid, admin, private } }
     }
 
-    /// The answer of `topic` to this payload.
+    /// The answer of `topic` to this payload; `spent` tells how long it has taken so far.
     ///
     /// # Errors
     /// The reason why there is none, for people.
-    pub fn answer(&self, topic: &str, payload: &Value) -> Result<Value> {
+    pub fn answer(&self, topic: &str, payload: &Value, spent: &dyn Fn() -> Duration) -> Result<Value> {
         let engine = &self.engine;
         Ok(match topic {
             "fluxgate-instance.info" => json!({"now": self.now}),
@@ -72,7 +72,7 @@ impl Past {
             "job-info.lookup" => bail!("events of jobs are not in a journal"),
             _ => match topic.strip_prefix("sched-fluxgate.") {
                 Some(method @ ("explain" | "when" | "gaps" | "order" | "node")) => {
-                    self.question(method, payload)?
+                    self.question(method, payload, spent)?
                 }
                 Some(method) if method.starts_with("policy-") => {
                     bail!("which policies were loaded is not in a journal")
@@ -82,7 +82,7 @@ impl Past {
         })
     }
 
-    fn question(&self, method: &str, payload: &Value) -> Result<Value> {
+    fn question(&self, method: &str, payload: &Value, spent: &dyn Fn() -> Duration) -> Result<Value> {
         let tables = FluxTables::default();
         if !payload["policy"].is_null() {
             bail!("policy: no other policy answers about the past");
@@ -91,7 +91,7 @@ impl Past {
         let (job, queues) = what.about();
         let about = About { jobs_max: FORECAST_JOBS_MAX, job, queues: &queues, trials: false };
         let mut of = self.engine.questions(self.now, &about);
-        let found = what.answer(&mut of, &self.asker, &|| Duration::ZERO)?;
+        let found = what.answer(&mut of, &self.asker, spent)?;
         let times = Times { forecasts: &Forecasts::default(), annotated: false, tables: &tables };
         Ok(found.told(&of, &self.asker, times))
     }
@@ -195,10 +195,15 @@ mod tests {
             let ids = |answer: Value| -> Vec<u64> {
                 answer["jobs"].as_array().unwrap().iter().filter_map(|job| job["id"].as_u64()).collect()
             };
-            let running =
-                ids(past.answer("job-list.list", &json!({"constraint": {"states": [48]}})).unwrap());
-            let waiting = ids(past.answer("sched-fluxgate.order", &json!({"queue": null})).unwrap());
-            let of = |topic: &str| [2, 4].map(|id| past.answer(topic, &json!({ "id": id })).is_ok());
+            let running = ids(past
+                .answer("job-list.list", &json!({"constraint": {"states": [48]}}), &|| Duration::ZERO)
+                .unwrap());
+            let waiting = ids(past
+                .answer("sched-fluxgate.order", &json!({"queue": null}), &|| Duration::ZERO)
+                .unwrap());
+            let of = |topic: &str| {
+                [2, 4].map(|id| past.answer(topic, &json!({ "id": id }), &|| Duration::ZERO).is_ok())
+            };
             (running, waiting, of("job-list.list-id"), of("sched-fluxgate.explain"))
         };
         let guest = Viewer { userid: 5, admin: false, private: true };

@@ -165,7 +165,7 @@ impl<'a> Held<'a> {
                 }
             }
         }
-        let Ok(when) = questions.when(&spec, job.user, None) else { return Ok(None) };
+        let Ok(when) = questions.when(&spec, job.user, None, &mut || false) else { return Ok(None) };
         let starts = self.starts(state, &spec, job.user, now)?;
         match when.expected.source {
             Source::Free if starts => self.free += 1,

@@ -27,6 +27,8 @@ pub enum Source {
     Estimate,
     /// When jobs run for the part of their limits that jobs of their users used lately.
     Forecast,
+    /// Nothing: the search for expected starts ended before this job.
+    Unsearched,
 }
 
 impl Source {
@@ -37,6 +39,7 @@ impl Source {
             Source::Reserved => "reserved",
             Source::Estimate => "estimate",
             Source::Forecast => "forecast",
+            Source::Unsearched => "unsearched",
         }
     }
 }
@@ -98,19 +101,13 @@ impl Questions {
         self.expected_until(&mut || false)
     }
 
-    /// As [`expected`](Self::expected), but once `enough` is true the further jobs have no expected start, unless they were told
-    /// one. It is asked before each job that is looked for.
+    /// As [`expected`](Self::expected), but once `enough` is true the further jobs are [`Source::Unsearched`], unless they were told
+    /// a start. It is asked before each job that is looked for.
     pub fn expected_until(&mut self, enough: &mut dyn FnMut() -> bool) -> &[Expected] {
         if self.outlook.is_none() {
-            self.outlook = Some(self.look_until(Instead::NoJob, Stands::Told, enough));
+            self.outlook = Some(self.look(Instead::NoJob, Stands::Told, enough));
         }
         self.outlook.as_ref().map_or(&[], |outlook| &outlook.expected)
-    }
-
-    /// True if [`expected_until`](Self::expected_until) ended before all jobs were looked for, so that a job without an expected
-    /// start may have one.
-    pub fn is_cut(&self) -> bool {
-        self.outlook.as_ref().is_some_and(|outlook| outlook.cut)
     }
 
     /// The expected start of one job; `None` if it is none of the first.
@@ -158,12 +155,13 @@ impl Questions {
         }
     }
 
-    /// See [`Outlook`].
-    pub(super) fn look(&self, instead: Instead<'_>, stands: Stands) -> Outlook {
-        self.look_until(instead, stands, &mut || false)
-    }
-
-    fn look_until(&self, instead: Instead<'_>, stands: Stands, enough: &mut dyn FnMut() -> bool) -> Outlook {
+    /// See [`Outlook`]; ends once `enough` is true.
+    pub(super) fn look(
+        &self,
+        instead: Instead<'_>,
+        stands: Stands,
+        enough: &mut dyn FnMut() -> bool,
+    ) -> Outlook {
         let mut outlook = self.empty();
         let pinned = |index: usize, job: &Waiting| match instead {
             _ if stands == Stands::Nothing => None,
@@ -191,7 +189,9 @@ impl Questions {
                     (Some(start), Some(latest)) => Some(start.min(latest)),
                     (start, latest) => start.or(latest),
                 };
-                Expected { id: job.id, queue: job.queue, start, source: Source::Forecast }
+                let source =
+                    if outlook.cut && start.is_none() { Source::Unsearched } else { Source::Forecast };
+                Expected { id: job.id, queue: job.queue, start, source }
             });
             if let Some(start) = expected.start {
                 outlook.last[job.queue as usize] = start.max(outlook.soonest);
@@ -231,6 +231,19 @@ impl Outlook {
         }
         let headroom = self.headrooms[queue].as_ref();
         earliest_in(headroom, &mut self.future, &job.request, (of.now, from), (job.length, job.duration))
+    }
+
+    /// The same, unless the search ended before jobs that this one stands behind.
+    pub(super) fn find_behind(
+        &mut self,
+        of: &Questions,
+        job: &Waiting,
+        earliest: f64,
+    ) -> (Option<f64>, Source) {
+        match self.cut {
+            true => (None, Source::Unsearched),
+            false => (self.find(of, job, earliest), Source::Forecast),
+        }
     }
 
     fn place(&mut self, job: &Waiting, start: f64) {

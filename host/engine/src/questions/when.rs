@@ -85,7 +85,8 @@ impl Questions {
     }
 
     /// When a job would start that is submitted now, by this user, with this priority. Without one it stands behind all waiting
-    /// jobs of its queue, unless the policy of the queue puts it before some of them.
+    /// jobs of its queue, unless the policy of the queue puts it before some of them. The start is [`Source::Unsearched`] where
+    /// `enough`, which is asked before each of those that wait, is true before all of them have expected starts.
     ///
     /// # Errors
     /// It would be refused.
@@ -94,6 +95,7 @@ impl Questions {
         jobspec: &Jobspec,
         userid: u32,
         priority: Option<u32>,
+        enough: &mut dyn FnMut() -> bool,
     ) -> Result<WhenAnswer, Impossible> {
         let mut job = self.imagine(jobspec, userid, priority.unwrap_or(0))?;
         let mut instead = Instead::NoJob;
@@ -114,21 +116,22 @@ impl Questions {
         }
         let at_once = at_once.unwrap_or_else(|| self.starts_at_once(&job));
         if at_once {
-            return Ok(self.answer(job, at_once, None));
+            return Ok(self.answer(job, (Some(self.now), Source::Free)));
         }
         // What people are told of waiting jobs that are no estimate but a promise may be later than what is expected of them.
-        let told = self.not_before(&job, instead);
-        let start = match instead {
+        let told = self.not_before(&job, instead, enough);
+        let found = match instead {
             Instead::NoJob => {
                 let known = self.forecast.take();
-                let mut outlook = known.unwrap_or_else(|| self.look(Instead::NoJob, Stands::Nothing));
-                let start = outlook.find(self, &job, told);
+                let look = || self.look(Instead::NoJob, Stands::Nothing, enough);
+                let mut outlook = known.unwrap_or_else(look);
+                let found = outlook.find_behind(self, &job, told);
                 self.forecast = Some(outlook);
-                start
+                found
             }
-            _ => self.look(instead, Stands::Nothing).find(self, &job, told),
+            _ => self.look(instead, Stands::Nothing, enough).find_behind(self, &job, told),
         };
-        Ok(self.answer(job, at_once, start))
+        Ok(self.answer(job, found))
     }
 
     /// The same if another policy decided in the queue of the job: it gives the order and makes the pass.
@@ -141,6 +144,7 @@ impl Questions {
         userid: u32,
         priority: Option<u32>,
         policy: &Anew,
+        enough: &mut dyn FnMut() -> bool,
     ) -> Result<WhenAnswer, TrialError> {
         let mut alone = self.resources.clone();
         let request = alone.compile(jobspec).map_err(|e| Impossible(e.to_string()))?;
@@ -159,28 +163,33 @@ impl Questions {
         }
         if tried.starts {
             let job = after.imagine(jobspec, userid, priority)?;
-            return Ok(after.answer(job, true, None));
+            return Ok(after.answer(job, (Some(after.now), Source::Free)));
         }
         let index = after.index_of(IMAGINED).ok_or_else(refused)?;
-        let mut outlook = after.look(Instead::NoJob, Stands::Nothing);
-        let start = match outlook.expected.get(index) {
-            Some(expected) => expected.start,
-            None => outlook.find(&after, &after.jobs[index], f64::NEG_INFINITY),
+        let mut outlook = after.look(Instead::NoJob, Stands::Nothing, enough);
+        let found = match outlook.expected.get(index) {
+            Some(expected) => (expected.start, expected.source),
+            None => outlook.find_behind(&after, &after.jobs[index], f64::NEG_INFINITY),
         };
         // The job is not in its own way.
         after.resources.unreserve(IMAGINED);
         let job = after.jobs.remove(index);
         after.first -= usize::from(index < after.first);
-        let mut answer = after.answer(job, false, start);
+        let mut answer = after.answer(job, found);
         answer.at_least = !self.is_complete() && !tried.is_passed;
         Ok(answer)
     }
 
-    /// When a waiting job would start if it were this one, in its place.
+    /// When a waiting job would start if it were this one, in its place; `enough` as for [`when`](Self::when).
     ///
     /// # Errors
     /// It would be refused, or the job is none of the first.
-    pub fn instead(&mut self, id: JobId, jobspec: &Jobspec) -> Result<WhenAnswer, Impossible> {
+    pub fn instead(
+        &mut self,
+        id: JobId,
+        jobspec: &Jobspec,
+        enough: &mut dyn FnMut() -> bool,
+    ) -> Result<WhenAnswer, Impossible> {
         let index = self.index_of(id).filter(|index| *index < self.first);
         let index = index.ok_or_else(|| Impossible(format!("too many jobs are ahead of {id}")))?;
         let now = &self.jobs[index];
@@ -189,15 +198,18 @@ impl Questions {
         if job.queue == queue {
             job.ahead = ahead;
         }
-        let outlook = self.look(Instead::Of(index, &job), Stands::Told);
-        let start = outlook.expected.get(index).and_then(|expected| expected.start);
+        let outlook = self.look(Instead::Of(index, &job), Stands::Told, enough);
+        let found = outlook.expected.get(index).map(|expected| (expected.start, expected.source));
         // The job itself is not in the way of what takes its place.
         let kept = self.resources.clone();
         self.resources.unreserve(id);
         let gone = self.jobs.remove(index);
         self.first -= 1;
-        let at_once = self.starts_at_once(&job);
-        let when = self.answer(job, at_once, start);
+        let found = match self.starts_at_once(&job) {
+            true => (Some(self.now), Source::Free),
+            false => found.unwrap_or((None, Source::Forecast)),
+        };
+        let when = self.answer(job, found);
         self.first += 1;
         self.jobs.insert(index, gone);
         self.resources = kept;
@@ -235,8 +247,8 @@ impl Questions {
 
     /// The latest start that is told of a waiting job before which this one does not start: one that stands before it, asks
     /// for no more, and has no reserved start, which may be later than it is expected.
-    fn not_before(&mut self, job: &Waiting, instead: Instead<'_>) -> f64 {
-        self.expected();
+    fn not_before(&mut self, job: &Waiting, instead: Instead<'_>, enough: &mut dyn FnMut() -> bool) -> f64 {
+        self.expected_until(enough);
         let Some(Outlook { expected, .. }) = &self.outlook else { return f64::NEG_INFINITY };
         let before = |other: &Waiting| match instead {
             Instead::Before(_, priority) => other.priority >= priority,
@@ -249,14 +261,12 @@ impl Questions {
                 && other.duration <= job.duration
         };
         let rows = self.jobs.iter().zip(expected).filter(|(other, _)| alike(other) && before(other));
-        let starts = rows.filter(|(_, row)| row.source != Source::Reserved);
+        let starts = rows.filter(|(_, row)| !matches!(row.source, Source::Reserved | Source::Unsearched));
         starts.map(|(_, row)| row.start.unwrap_or(f64::INFINITY)).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    fn answer(&self, job: Waiting, at_once: bool, start: Option<f64>) -> WhenAnswer {
-        // What does not start now does not start before something changes, however short it is.
-        let (start, source) =
-            if at_once { (Some(self.now), Source::Free) } else { (start, Source::Forecast) };
+    fn answer(&self, job: Waiting, (start, source): (Option<f64>, Source)) -> WhenAnswer {
+        let at_once = source == Source::Free;
         let expected = Expected { id: IMAGINED, queue: job.queue, start, source };
         let mut obstacles = if at_once { Vec::new() } else { self.obstacles(&job) };
         if let (false, true, Some(queue)) = (at_once, obstacles.is_empty(), self.queue_state(job.queue)) {

@@ -8,6 +8,9 @@ use fluxgate_engine::{About, Action, Expected, FORECAST_JOBS_MAX};
 
 use super::Service;
 
+/// Longest time that one forecast looks for expected starts; the jobs after that keep the one that they were told before.
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
 impl Service {
     /// How often forecasts are made, if at all.
     pub(super) fn estimates(&self) -> Option<Duration> {
@@ -42,7 +45,10 @@ impl Service {
         self.forecasts.begun((stats.events, stats.passes), next);
         self.start_work(
             "forecast",
-            move |host| (of.expected().to_vec(), host.elapsed().saturating_sub(begin)),
+            move |host| {
+                let spent = || host.elapsed().saturating_sub(begin);
+                (of.expected_until(&mut || spent() > LOOK_MAX).to_vec(), spent())
+            },
             |service, (expected, took)| service.tell_forecasts(took, &expected),
         );
     }

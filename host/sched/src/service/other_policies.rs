@@ -42,12 +42,13 @@ impl Other {
         asker: &Asker,
         (jobs, priority): (&[Jobspec], Option<u32>),
         spent: &dyn Fn() -> Duration,
+        enough: &mut dyn FnMut() -> bool,
     ) -> Result<Value> {
         let (priority, source) = of.priority(asker.userid, priority);
         let mut rows = Vec::new();
         for job in jobs {
             in_time(rows.len(), jobs.len(), spent()).with_context(|| self.name.clone())?;
-            rows.push(match of.when_under(job, asker.userid, priority, &self.anew) {
+            rows.push(match of.when_under(job, asker.userid, priority, &self.anew, enough) {
                 Ok(when) => answers::when(of, asker, &when),
                 Err(TrialError::Never(never)) => json!({"never": never.to_string()}),
                 Err(error) => return Err(error).context(self.name.clone()),

@@ -38,7 +38,8 @@ const VARIANTS_MAX: usize = 16;
 
 /// Most time that the answers about the jobs of one question take; then it ends with an error.
 const TIME_MAX: Duration = Duration::from_secs(1);
-/// Longest time that one question looks for expected starts of waiting jobs; the jobs after that have none in its answer.
+/// Longest time into a question until which expected starts of waiting jobs are looked for; the jobs after that have none in its
+/// answer.
 const EXPECTED_MAX: Duration = Duration::from_millis(500);
 
 /// A question that waits for its answer.
@@ -196,13 +197,15 @@ impl Question {
         }
     }
 
-    /// `spent` tells how long the answer has taken so far.
+    /// `spent` tells how long the answer has taken so far. What is there to be told of a time after [`EXPECTED_MAX`] is told without
+    /// expected starts.
     pub(crate) fn answer(
         self,
         of: &mut Questions,
         asker: &Asker,
         spent: &dyn Fn() -> Duration,
     ) -> Result<Found> {
+        let enough = &mut || spent() > EXPECTED_MAX;
         match self {
             Question::Job { id, nodes, changes } => {
                 let unknown = || match asker.admin {
@@ -212,22 +215,24 @@ impl Question {
                 if !of.user_of(id).is_some_and(|user| asker.owns(user)) {
                     return Err(unknown());
                 }
+                of.expected_until(enough);
                 let why = of.explain(id).ok_or_else(unknown)?;
                 let tests = of.node_tests(id).filter(|_| nodes);
                 let tests = tests.map_or(Value::Null, |tests| answers::node_tests(of, asker, &tests));
-                let try_out = |(name, job): (String, Jobspec)| Some((name, of.instead(id, &job).ok()?));
+                let try_out =
+                    |(name, job): (String, Jobspec)| Some((name, of.instead(id, &job, enough).ok()?));
                 let helps = changes.into_iter().filter_map(try_out).collect();
                 Ok(Found::Job(id, Box::new(why), tests, helps))
             }
             Question::When { jobs, priority, other: Some(other) } => {
-                Ok(Found::Done(other.when(of, asker, (&jobs, priority), spent)?))
+                Ok(Found::Done(other.when(of, asker, (&jobs, priority), spent, enough)?))
             }
             Question::When { jobs, priority, other: None } => {
                 let (priority, source) = of.priority(asker.userid, priority);
                 let (mut rows, most) = (Vec::new(), jobs.len());
                 for job in jobs {
                     in_time(rows.len(), most, spent())?;
-                    rows.push(match of.when(&job, asker.userid, priority) {
+                    rows.push(match of.when(&job, asker.userid, priority, enough) {
                         Ok(when) => answers::when(of, asker, &when),
                         Err(never) => json!({"never": never.to_string()}),
                     });
@@ -243,7 +248,10 @@ impl Question {
                     json!({"as_of": of.now(), "queue": question.queue, "gaps": rows, "none": gaps.none}),
                 ))
             }
-            Question::Order(queue) => Ok(Found::Rows(of.rows(queue.as_deref()))),
+            Question::Order(queue) => {
+                of.expected_until(enough);
+                Ok(Found::Rows(of.rows(queue.as_deref())))
+            }
             Question::Node(node) => {
                 let rank = of.rank_of(&node).or_else(|| node.parse().ok());
                 let found = rank.and_then(|rank| of.node(rank));
@@ -306,10 +314,12 @@ impl Found {
 
 /// The time that is told of a waiting job.
 fn settled(forecasts: &Forecasts, annotated: bool, expected: Expected) -> Expected {
-    if !annotated || expected.source != Source::Forecast {
-        return expected;
+    match (annotated, expected.source, forecasts.start(expected.id)) {
+        (true, Source::Forecast | Source::Unsearched, Some(start)) => {
+            Expected { start: Some(start), source: Source::Forecast, ..expected }
+        }
+        _ => expected,
     }
-    Expected { start: forecasts.start(expected.id).or(expected.start), ..expected }
 }
 
 /// Is it worth telling that a job would start then instead?
@@ -376,9 +386,6 @@ impl Service {
                 move |host| {
                     let begin = host.elapsed();
                     let spent = || host.elapsed().saturating_sub(begin);
-                    if matches!(what, Question::Job { .. } | Question::Order(_)) {
-                        of.expected_until(&mut || spent() > EXPECTED_MAX);
-                    }
                     let found = what.answer(&mut of, &asker, &spent);
                     (of, found, host.elapsed().saturating_sub(begin).saturating_add(copied))
                 },
@@ -422,8 +429,7 @@ impl Service {
         self.question_budget.spend(asker.userid, self.host.elapsed(), took);
         self.guest_is_answered &= asker.admin;
         let annotated = self.estimates().is_some();
-        // What was not looked for must not be taken back from jobs that were told it.
-        if annotated && !of.is_cut() && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
+        if annotated && matches!(found, Ok(Found::Job(..) | Found::Rows(_))) {
             let (now, expected) = (of.now(), of.expected().to_vec());
             self.tell_expected(now, &expected);
         }

@@ -1,5 +1,7 @@
 //! Questions of people to the service: who may ask what, and that all answers tell the same.
 
+use std::time::Duration;
+
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_wire::proto::role;
 use serde_json::{Value, json};
@@ -235,6 +237,38 @@ fn feat_74_77_answers_tell_what_jobs_are_annotated_with() {
             assert_eq!(Some(&why["expected"]), told.as_ref(), "{id} after {advance}");
         }
     }
+}
+
+/// Where the future is costly to search, answers come with what was found in time, and no job loses what it was told.
+#[test]
+fn a_search_for_expected_starts_ends_in_time_and_takes_nothing_back() {
+    let mut world = busy(&json!({"policy": "steady", "estimates": "1m"}));
+    world.advance(61.0);
+    world.finish("forecast");
+    let quick = ask(&mut world, OWNER, "explain", &json!({"id": 2})).unwrap();
+    assert!(quick["expected"].is_number(), "{quick}");
+    world.submit_as(ALICE.0, 4, 5, 60.0);
+    world.settle();
+    let told = world.annotated.clone();
+    world.slow = Duration::from_millis(600);
+    let rows = ask(&mut world, OWNER, "order", &json!({})).unwrap()["jobs"].clone();
+    let of = |id: u64| rows.as_array().unwrap().iter().find(|row| row["id"] == id).unwrap();
+    assert_eq!((&of(2)["as"], &of(2)["expected"]), (&quick["as"], &quick["expected"]));
+    assert_eq!((&of(4)["as"], &of(4)["expected"]), (&json!("unsearched"), &Value::Null));
+    let why = ask(&mut world, OWNER, "explain", &json!({"id": 4})).unwrap();
+    assert!(why["text"].as_str().unwrap().contains("the search for expected starts took too long"), "{why}");
+    let when = ask(&mut world, OWNER, "when", &json!({"jobs": [spec(6, 60.0)]})).unwrap();
+    assert_eq!((&when["jobs"][0]["as"], &when["jobs"][0]["start"]), (&json!("unsearched"), &Value::Null));
+    world.slow = Duration::from_secs(20);
+    world.advance(3600.0);
+    world.finish("forecast");
+    assert_eq!(world.annotated, told, "a forecast that was cut says nothing of jobs that it did not reach");
+    world.slow = Duration::ZERO;
+    world.submit_as(BOB.0, 5, 3, 60.0);
+    world.advance(36_000.0);
+    world.finish("forecast");
+    let why = ask(&mut world, OWNER, "explain", &json!({"id": 4})).unwrap();
+    assert!(why["expected"].is_number() && world.annotated.len() > told.len(), "{why}");
 }
 
 /// FEAT-74: another queue is told where the job would start earlier in it, and where that takes such jobs.

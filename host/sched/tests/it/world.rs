@@ -24,6 +24,8 @@ use crate::components::InMemory;
 struct Outside {
     now: f64,
     elapsed: Duration,
+    /// That passes before each look at the clock.
+    each: Duration,
     sent: VecDeque<Message>,
     work: Vec<Work>,
     files: BTreeMap<PathBuf, Vec<u8>>,
@@ -48,7 +50,10 @@ impl Host for Door {
     }
 
     fn elapsed(&self) -> Duration {
-        self.with(|outside| outside.elapsed)
+        self.with(|outside| {
+            outside.elapsed += outside.each;
+            outside.elapsed
+        })
     }
 
     fn wall_clock(&self) -> f64 {
@@ -125,6 +130,8 @@ pub struct World {
     door: Arc<Door>,
     /// What the broker says of its configuration.
     pub config: Value,
+    /// Real time that passes in work before each look at the clock.
+    pub slow: Duration,
     /// Values of the KVS, as they were committed. The lookup of a null value fails.
     pub kvs: BTreeMap<String, Value>,
     /// Changes of jobs that the job manager was asked for.
@@ -199,6 +206,7 @@ impl World {
             service,
             door,
             config,
+            slow: Duration::ZERO,
             kvs,
             updates: Vec::new(),
             commits: 0,
@@ -444,7 +452,11 @@ impl World {
             let place = outside.work.iter().position(|work| work.name() == name);
             place.map(|place| outside.work.remove(place))
         });
-        work.with_context(|| format!("no {name} is started")).unwrap().run(&*self.door)
+        let work = work.with_context(|| format!("no {name} is started")).unwrap();
+        self.door.with(|outside| outside.each = self.slow);
+        let finished = work.run(&*self.door);
+        self.door.with(|outside| outside.each = Duration::ZERO);
+        finished
     }
 
     /// Do the first work of this name, and what follows from it.

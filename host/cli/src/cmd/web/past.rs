@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::Result;
 use fluxgate_journal::Journal;
@@ -103,7 +104,9 @@ impl Source for Then {
         let (then, topic) = (Arc::clone(&self.0), topic.to_owned());
         Box::pin(async move {
             let answered = spawn_blocking(move || {
-                then.lock().unwrap_or_else(PoisonError::into_inner).answer(&topic, &payload)
+                let begin = Instant::now();
+                let then = then.lock().unwrap_or_else(PoisonError::into_inner);
+                then.answer(&topic, &payload, &|| begin.elapsed())
             });
             let refused = |text: String| Refused { errnum: errno::ENOENT, text };
             match answered.await {
