@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ pub(crate) fn page(bytes: &[u8]) {
     super::text(bytes, |text| {
         let (address, answers) = text.split_once('\n').unwrap_or((text, ""));
         let answers: BTreeMap<String, Value> = serde_json::from_str(answers).unwrap_or_default();
-        let answers = Answers::new(Recorded(answers), Box::new(|| Duration::ZERO));
+        let answers = Arc::new(Answers::new(Recorded(answers), Box::new(|| Duration::ZERO)));
         let mut page = pin!(render(&answers, address, 1.7e9));
         // Answers that were written down are there at once.
         let Poll::Ready(page) = page.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {

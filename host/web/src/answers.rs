@@ -2,7 +2,7 @@
 //!
 //! A question is asked again after a second at the earliest, and after twenty times the time that its answer took: however
 //! slow an instance is, a question keeps it busy for a twentieth of its time at most. The scheduler bounds guests itself.
-//! Who asks meanwhile gets the answer that is there. An instance that refuses to answer again so soon leaves the last answer standing.
+//! Who asks meanwhile gets the answer that is there, and who does not want to wait gets the last one. An instance that refuses to answer again so soon leaves the last answer standing.
 //!
 //! Must never know a page, or what an answer says.
 
@@ -43,6 +43,8 @@ struct Kept {
 #[derive(Debug, Default)]
 struct Question {
     kept: tokio::sync::Mutex<Option<Kept>>,
+    /// The last answer, and when it was given, also while another is asked for.
+    last: Mutex<Option<(Arc<Value>, Duration)>>,
     /// When somebody last wanted to know.
     wanted: Mutex<Duration>,
 }
@@ -107,8 +109,30 @@ impl Answers {
             new = Kept { at: then, took: old.took.max(new.took), ..old };
         }
         let answer = new.answer.clone();
+        let last = answer.as_ref().ok().map(|answer| (Arc::clone(answer), new.given));
+        *question.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
         *kept = Some(new);
         answer
+    }
+
+    /// As [`get`](Self::get), but the last answer where the next one takes longer than this; that one comes for the next who asks.
+    ///
+    /// # Errors
+    /// The refusal; [`Refused::is_late`] where there is no answer yet.
+    pub(crate) async fn get_within(
+        self: &Arc<Self>,
+        wait: Duration,
+        topic: &'static str,
+        payload: Value,
+    ) -> Result<Arc<Value>, Refused> {
+        let (answers, question) = (Arc::clone(self), self.question(format!("{topic} {payload}")));
+        let asked = tokio::spawn(async move { answers.get(topic, payload).await });
+        if let Ok(Ok(answer)) = tokio::time::timeout(wait, asked).await {
+            return answer;
+        }
+        let last = question.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stands = |given| (self.elapsed)().saturating_sub(given) < STANDS_MAX;
+        last.filter(|(_, given)| stands(*given)).map(|(answer, _)| answer).ok_or_else(Refused::late)
     }
 
     /// Change something; every question is asked anew then.

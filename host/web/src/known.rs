@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use serde_json::{Map, Value, json};
 
 use crate::answers::Answers;
@@ -107,6 +109,10 @@ pub struct Known {
     clock: f64,
     /// Pages offer what can be changed.
     control: bool,
+    /// Nobody wants to wait for longer than this for an answer that takes long.
+    wait: Option<Duration>,
+    /// An answer took longer.
+    late: bool,
 }
 
 impl Known {
@@ -120,20 +126,38 @@ impl Known {
         self.control
     }
 
+    /// The same for who does not wait for longer than this for expected starts of waiting jobs, the only answer that takes long.
+    pub(crate) fn within(self, wait: Duration) -> Known {
+        Known { wait: Some(wait), ..self }
+    }
+
+    /// Did an answer take longer, so that there will be more soon?
+    pub(crate) fn is_late(&self) -> bool {
+        self.late
+    }
+
     /// Ask these too.
-    pub(crate) async fn ask(&mut self, answers: &Answers, asks: &[Ask]) {
-        for ask in asks {
+    pub(crate) async fn ask(&mut self, answers: &Arc<Answers>, asks: &[Ask]) {
+        if self.gone {
+            return;
+        }
+        // All at once: their answers come from several processes.
+        let asked = asks.iter().map(async |ask| {
             let (name, topic, payload) = ask.request();
-            match answers.get(topic, payload).await {
+            let answer = match self.wait.filter(|_| *ask == Ask::Order) {
+                Some(wait) => answers.get_within(wait, topic, payload).await,
+                None => answers.get(topic, payload).await,
+            };
+            (name, answer)
+        });
+        for (name, answer) in join_all(asked).await {
+            match answer {
                 Ok(answer) => drop(self.answers.insert(name, answer)),
                 Err(refused) => {
                     self.gone |= refused.is_gone();
+                    self.late |= refused.is_late();
                     self.refusals.insert(name, refused.text);
                 }
-            }
-            // Who is gone has no further answers.
-            if self.gone {
-                return;
             }
         }
     }

@@ -34,6 +34,8 @@ mod summary;
 pub mod terminal;
 pub mod words;
 
+use std::sync::Arc;
+
 pub use answers::{Answers, Elapsed, KEPT_MAX, KEPT_MIN};
 pub use page::ROWS_MAX;
 pub use past::Times;
@@ -42,7 +44,7 @@ pub use source::{Asking, Live, Looking, Past, Recorded, Refused, Source};
 
 /// Text of a page of this address as it is served, made from the answers of `source`; `None` where there is no such page. For
 /// tests and measurements: `clock` is the time of an instance that tells none, seconds since the epoch.
-pub async fn render(answers: &Answers, address: &str, clock: f64) -> Option<String> {
+pub async fn render(answers: &Arc<Answers>, address: &str, clock: f64) -> Option<String> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let page = page::Page::read(path, query)?;
     let known = page.gather(answers, clock).await;

@@ -30,6 +30,16 @@ impl Refused {
     pub fn is_gone(&self) -> bool {
         self.errnum == errno::ECANCELED
     }
+
+    /// The answer will be there later.
+    pub(crate) fn late() -> Refused {
+        Refused { errnum: errno::EAGAIN, text: "it takes a moment, and comes by itself".to_owned() }
+    }
+
+    /// As [`late`](Self::late).
+    pub(crate) fn is_late(&self) -> bool {
+        self.errnum == errno::EAGAIN
+    }
 }
 
 impl From<RpcError> for Refused {

@@ -3,6 +3,7 @@
 //! Reads keys and the clock, and draws; must never know what a view shows.
 
 use std::io::IsTerminal;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -81,7 +82,7 @@ pub(crate) fn show(target: &Target, view: View, every: Duration) -> Result<()> {
         .build()
         .context("cannot start the runtime")?;
     let begin = Instant::now();
-    let answers = Answers::new(Live::new(uri), Box::new(move || begin.elapsed()));
+    let answers = Arc::new(Answers::new(Live::new(uri), Box::new(move || begin.elapsed())));
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut screen = Screen::new(view, colour);
     let mut terminal = ratatui::try_init().context("cannot draw on this terminal")?;

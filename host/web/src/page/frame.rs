@@ -49,6 +49,9 @@ pub(crate) fn frame(chrome: &Chrome, page: &Page, known: &Known, shown: &Shown, 
         html lang="en" {
             head {
                 (head(&title))
+                @if known.is_late() {
+                    noscript { meta http-equiv="refresh" content="2"; }
+                }
                 script src="/live.js" defer {}
             }
             body data-address=[at.is_none().then_some(&address)] {

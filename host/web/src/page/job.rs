@@ -2,6 +2,8 @@
 //!
 //! Must never find a reason or a time itself.
 
+use std::sync::Arc;
+
 use fluxgate_formats::{Idset, eventlog};
 use maud::{Markup, html};
 use serde_json::{Value, json};
@@ -19,7 +21,7 @@ const PENDING: u64 = 2 | 4 | 8;
 const EVENTS_MAX: usize = 100;
 
 /// Ask about it; what changes of a waiting job would give, by its jobspec.
-pub(super) async fn gather(id: u64, answers: &Answers, mut known: Known) -> Known {
+pub(super) async fn gather(id: u64, answers: &Arc<Answers>, mut known: Known) -> Known {
     known.ask(answers, &[Ask::Job(id), Ask::Log(id)]).await;
     let waits = known.get("job")["job"]["state"].as_u64().is_some_and(|state| state & PENDING != 0);
     if waits {

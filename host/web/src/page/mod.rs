@@ -18,6 +18,9 @@ mod reservations;
 pub(crate) mod reserve;
 mod timeline;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use maud::{Markup, html};
 
 use crate::answers::Answers;
@@ -29,6 +32,8 @@ pub(crate) use frame::{Chrome, entered, frame, locked, lone, message};
 
 /// Most rows of a list.
 pub const ROWS_MAX: usize = 200;
+/// Longest time that the first page waits for expected starts.
+const SOON: Duration = Duration::from_millis(100);
 
 /// A page, with what its address says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,8 +127,18 @@ impl Page {
     }
 
     /// Ask what it needs; `clock` is real time, seconds since the epoch.
-    pub(crate) async fn gather(&self, answers: &Answers, clock: f64) -> Known {
-        let mut known = Known::at(clock, answers.control());
+    pub(crate) async fn gather(&self, answers: &Arc<Answers>, clock: f64) -> Known {
+        self.gather_for(answers, Known::at(clock, answers.control())).await
+    }
+
+    /// The same for a person who waits for the page: what takes long is sent later to a page that changes.
+    pub(crate) async fn gather_soon(&self, answers: &Arc<Answers>, clock: f64) -> Known {
+        let known = Known::at(clock, answers.control());
+        let known = if *self == Page::Now { known.within(SOON) } else { known };
+        self.gather_for(answers, known).await
+    }
+
+    async fn gather_for(&self, answers: &Arc<Answers>, mut known: Known) -> Known {
         known.ask(answers, &[Ask::Info, Ask::Stats]).await;
         let asks: Vec<Ask> = match self {
             Page::Now => vec![
@@ -195,5 +210,58 @@ fn trouble(known: &Known) -> Markup {
 fn missing(known: &Known, name: &str) -> Markup {
     html! {
         @if let Some(why) = known.refusal(name) { p class="none" { "No answer: " (why) } }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::source::{Asking, Source};
+
+    /// Expected starts are found when there is a permit.
+    struct Slow(Arc<Semaphore>);
+
+    impl Source for Slow {
+        fn ask<'a>(&'a self, topic: &'a str, _: Value) -> Asking<'a> {
+            Box::pin(async move {
+                if topic == "sched-fluxgate.order" {
+                    drop(self.0.acquire().await);
+                }
+                Ok(
+                    json!({"jobs": [{"id": 17, "expected": 40.0, "as": "forecast", "nodes": 1, "duration": 60.0}]}),
+                )
+            })
+        }
+    }
+
+    #[test]
+    fn the_first_page_does_not_wait_for_expected_starts() {
+        let found = Arc::new(Semaphore::new(0));
+        let answers = Answers::new(Slow(Arc::clone(&found)), Box::new(|| Duration::ZERO));
+        let answers = Arc::new(answers);
+        let chrome =
+            Chrome { instance: "local:///slow".to_owned(), program: "fluxgate".to_owned(), past: false };
+        let text =
+            |known: &Known| frame(&chrome, &Page::Now, known, &Page::Now.show(known), None).into_string();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let first = text(&Page::Now.gather_soon(&answers, 10.0).await);
+            assert!(first.contains("it takes a moment, and comes by itself"), "{first}");
+            assert!(
+                first.contains(r#"<noscript><meta http-equiv="refresh" content="2"></noscript>"#),
+                "{first}"
+            );
+            assert!(!first.contains("No start is expected"), "{first}");
+            found.add_permits(1);
+            // Viewers with a script are sent this.
+            let then = text(&Page::Now.gather(&answers, 10.0).await);
+            let again = text(&Page::Now.gather_soon(&answers, 10.0).await);
+            for page in [then, again] {
+                assert!(page.contains("forecast") && !page.contains("noscript"), "{page}");
+            }
+        });
     }
 }

@@ -155,9 +155,9 @@ fn next(known: &Known) -> Markup {
     html! {
         h2 { "Expected next" }
         (missing(known, "order"))
-        @if jobs.is_empty() {
+        @if jobs.is_empty() && known.refusal("order").is_none() {
             p class="none" { "No start is expected." }
-        } @else {
+        } @else if !jobs.is_empty() {
             table class="rows" {
                 thead { tr { th { "Job" } th class="num" { "Size" } th class="num" { "Limit" } th { "Start" } th { "" } } }
                 tbody {

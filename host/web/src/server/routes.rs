@@ -239,11 +239,13 @@ fn lost(path: &str) -> Answer {
     html(StatusCode::NOT_FOUND, page::message("No such page", &format!("There is nothing at {path}.")))
 }
 
-/// A page with what is known for it, of the present or of a time of the past; or what is answered instead.
+/// A page with what is known for it, of the present or of a time of the past; or what is answered instead. `soon`: what takes long
+/// may be missing.
 async fn gathered(
     server: &Arc<Server>,
     path: &str,
     query: &str,
+    soon: bool,
 ) -> Result<(Page, Known, Option<At>, StatusCode), Answer> {
     let (at, query) = At::split(query);
     let Some(page) = Page::read(path, &query) else { return Err(lost(path)) };
@@ -253,6 +255,7 @@ async fn gathered(
             let known = server.times.gather(&page, at).await;
             known.map_err(|why| not_then(StatusCode::NOT_FOUND, &why))?
         }
+        None if soon => page.gather_soon(&server.answers, (server.clock)()).await,
         None => page.gather(&server.answers, (server.clock)()).await,
     };
     let status = if known.gone().is_some() { StatusCode::SERVICE_UNAVAILABLE } else { StatusCode::OK };
@@ -264,7 +267,7 @@ fn not_then(status: StatusCode, why: &str) -> Answer {
 }
 
 async fn shown(server: &Arc<Server>, path: &str, query: &str) -> Answer {
-    match gathered(server, path, query).await {
+    match gathered(server, path, query, true).await {
         Ok((page, known, at, status)) => {
             html(status, page::frame(&server.chrome, &page, &known, &page.show(&known), at.as_ref()))
         }
@@ -273,7 +276,7 @@ async fn shown(server: &Arc<Server>, path: &str, query: &str) -> Answer {
 }
 
 async fn json(server: &Arc<Server>, path: &str, query: &str) -> Answer {
-    match gathered(server, path, query).await {
+    match gathered(server, path, query, false).await {
         Ok((_, known, _, status)) => typed(status, "application/json", known.to_json().to_string()),
         Err(instead) => instead,
     }

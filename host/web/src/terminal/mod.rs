@@ -142,7 +142,7 @@ impl Screen {
     }
 
     /// Ask for what is shown; `clock` is real time, seconds since the epoch.
-    pub async fn gather(&mut self, answers: &Answers, clock: f64) {
+    pub async fn gather(&mut self, answers: &Arc<Answers>, clock: f64) {
         self.known = self.page().gather(answers, clock).await;
         let stats = Arc::new(self.known.get("stats").clone());
         if *stats != *self.latest {

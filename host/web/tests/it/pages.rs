@@ -1,6 +1,7 @@
 //! What pages say, that they are small, and that nothing breaks out of them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fluxgate_web::{Answers, Asking, ROWS_MAX, Recorded, Source, render};
@@ -36,7 +37,7 @@ impl Source for Racked {
 }
 
 fn page_of(made: impl Source, address: &str) -> String {
-    let answers = Answers::new(made, Box::new(|| Duration::ZERO));
+    let answers = Arc::new(Answers::new(made, Box::new(|| Duration::ZERO)));
     let runtime = Builder::new_current_thread().build().unwrap();
     runtime.block_on(render(&answers, address, NOW)).unwrap_or_else(|| panic!("{address}: no page"))
 }
@@ -210,7 +211,7 @@ fn feat_71_states_differ_in_more_than_colour() {
 
 #[test]
 fn an_instance_without_a_scheduler_still_has_pages() {
-    let answers = Answers::new(Recorded::default(), Box::new(|| Duration::ZERO));
+    let answers = Arc::new(Answers::new(Recorded::default(), Box::new(|| Duration::ZERO)));
     let runtime = Builder::new_current_thread().build().unwrap();
     for address in PAGES {
         let page = runtime.block_on(render(&answers, address, NOW)).unwrap();

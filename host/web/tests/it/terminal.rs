@@ -1,5 +1,6 @@
 //! The views in a terminal of 80 columns and 24 lines, from made-up answers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fluxgate_web::Answers;
@@ -13,7 +14,7 @@ use super::made::{Made, NOW, SMALL};
 
 /// A screen after these keys.
 fn drawn(made: Made, view: View, keys: &[Key], colour: bool, size: (u16, u16)) -> TestBackend {
-    let answers = Answers::new(made, Box::new(|| Duration::ZERO));
+    let answers = Arc::new(Answers::new(made, Box::new(|| Duration::ZERO)));
     let mut screen = Screen::new(view, colour);
     let runtime = Builder::new_current_thread().build().unwrap();
     runtime.block_on(screen.gather(&answers, NOW));
