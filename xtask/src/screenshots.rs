@@ -103,7 +103,7 @@ pub(crate) fn take(house: &House, binary: &Path, options: &Options) -> Result<()
     // The demo makes the folder of its instance below this one.
     let place = tempfile::tempdir().context("cannot make a folder")?;
     let demo = Command::new(binary)
-        .args(["demo", "--web", "--speed", "1500", "--jobs", "2400"])
+        .args(["demo", "--web", "--speed", "1500", "--jobs", "1000"])
         .env("FLUXGATE_POLICIES", house.policies())
         .env("TMPDIR", place.path())
         .process_group(0)

@@ -33,7 +33,7 @@ pub(crate) use frame::{Chrome, entered, frame, locked, lone, message};
 /// Most rows of a list.
 pub const ROWS_MAX: usize = 200;
 /// Longest time that the first page waits for expected starts.
-const SOON: Duration = Duration::from_millis(100);
+const SOON: Duration = Duration::from_millis(50);
 
 /// A page, with what its address says.
 #[derive(Debug, Clone, PartialEq, Eq)]
