@@ -221,11 +221,11 @@ table! {
     // Vertices of a site's graph.
     /// Status and properties of vertices are as the scheduler before this one had them.
     VerticesRestored = 1501 INFO,
-    /// Stored status and properties of vertices could not be read.
+    /// Stored status and properties of vertices could not be read. Where the KVS refused it, they are read again every ten seconds.
     VerticesUnread = 1502 WARN,
     /// Vertices with stored status or properties are not in the resource graph any more.
     VerticesGone = 1503 WARN,
-    /// The KVS refused status and properties of vertices: they would be lost with this process.
+    /// The KVS refused status and properties of vertices: they would be lost with this process. They are written again every ten seconds.
     VerticesNotKept = 1504 WARN,
     /// Status and properties of vertices could not be written down. Report it with the line.
     VerticesUnwritten = 1505 ERROR,

@@ -177,7 +177,10 @@ impl Book {
             let (cores, gpus) = used.entry(*rank).or_default();
             *if kind == "core" { cores } else { gpus } += 1;
         }
-        let up = self.ranks.iter().filter(|rank| !self.lost.contains(rank) && !self.down.contains(rank));
+        let is_up = |rank: &&u32| {
+            !self.lost.contains(rank) && !self.down.contains(rank) && !self.storage.may_be_down(**rank)
+        };
+        let up = self.ranks.iter().filter(is_up);
         let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
         let idle: BTreeSet<u32> = up.clone().filter(|rank| !used.contains_key(rank)).copied().collect();
         let fits = self.fits(

@@ -70,11 +70,13 @@ pub enum Kind {
     Nonsense,
     /// An operator asks something about reservations; in profiles with reservations alone.
     Reserve,
+    /// A service marks vertices down, and later up; in the profile with storage alone.
+    Mark,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 32] = [
+    pub const ALL: [Kind; 33] = [
         Kind::Kill,
         Kind::Stop,
         Kind::Power,
@@ -107,6 +109,7 @@ impl Kind {
         Kind::Flood,
         Kind::Nonsense,
         Kind::Reserve,
+        Kind::Mark,
     ];
 
     /// Its name on the command line.
@@ -144,6 +147,7 @@ impl Kind {
             Kind::Flood => "flood",
             Kind::Nonsense => "nonsense",
             Kind::Reserve => "reserve",
+            Kind::Mark => "mark",
         }
     }
 

@@ -184,6 +184,9 @@ pub struct Keep {
 
 /// The queues, where there are some.
 pub const QUEUES: [&str; 2] = ["batch", "debug"];
+/// What ends a scheduler, or what it talks to, while it carries out a request.
+const ENDS: [Kind; 8] =
+    [Kind::Kill, Kind::Kill, Kind::Kill, Kind::Broker, Kind::Broker, Kind::Power, Kind::Close, Kind::Reload];
 /// The scheduler's files.
 pub const JOURNAL: &str = "/journal";
 /// Where the states of policies are kept.
@@ -230,10 +233,11 @@ impl Plan {
             jobs.iter_mut().for_each(|job| reservations::of_job(seed, job));
             faults.extend(reservations::requests(&mut dice, seed, span, delay, keep));
         }
-        let stores = match profile {
-            Profile::Storage => storage::draw(seed, &mut settings, &mut jobs, nodes),
-            _ => Stores::default(),
-        };
+        let mut stores = Stores::default();
+        if profile == Profile::Storage {
+            stores = storage::draw(seed, &mut settings, &mut jobs, nodes);
+            faults.extend(storage::marks(seed, span, delay, keep));
+        }
         faults.retain(|fault| keep.faults.as_ref().is_none_or(|kept| kept.contains(&fault.number)));
         jobs.sort_by(|a, b| a.at.total_cmp(&b.at));
         faults.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -270,9 +274,9 @@ struct Machine {
 
 /// The kinds of faults that this seed has: often few, so that a single one can do its worst.
 fn kinds(dice: &mut Dice, profile: Profile, keep: &Keep) -> Vec<Kind> {
-    // Requests about reservations are drawn beside, so that worlds without them stay as they are.
-    let there =
-        |kind: &Kind| *kind != Kind::Reserve && (profile.has_components() || !kind.is_about_policies());
+    // Requests about reservations and marks are drawn beside, so that worlds without them stay as they are.
+    let beside = |kind: &Kind| matches!(kind, Kind::Reserve | Kind::Mark);
+    let there = |kind: &Kind| !beside(kind) && (profile.has_components() || !kind.is_about_policies());
     let all: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
     let mut kinds = match dice.below(3) {
         0 => all,

@@ -42,12 +42,16 @@ pub struct Storage {
     /// Nodes.
     pub nodes: u32,
     held: BTreeMap<String, BTreeMap<u64, u64>>,
+    /// Vertices that the scheduler was told are down.
+    down: BTreeSet<String>,
+    /// Vertices that may be either.
+    unsure: BTreeSet<String>,
 }
 
 impl Storage {
     /// The storage of a machine of so many nodes, all free.
     pub fn new(stores: Stores, nodes: u32) -> Storage {
-        Storage { stores, nodes, held: BTreeMap::new() }
+        Storage { stores, nodes, ..Storage::default() }
     }
 
     fn chassis_of(&self, rank: u32) -> u32 {
@@ -129,6 +133,73 @@ impl Storage {
         self.size(path).unwrap_or(0).saturating_sub(held)
     }
 
+    /// The path of a node.
+    fn node(&self, rank: u32) -> String {
+        format!("/c/chassis{}/node{rank}", self.chassis_of(rank))
+    }
+
+    /// The paths of all vertices that services mark.
+    pub fn paths(&self) -> Vec<String> {
+        if self.stores.chassis == 0 {
+            return Vec::new();
+        }
+        let chassis = (0..self.stores.chassis).map(|c| format!("/c/chassis{c}"));
+        let ssds = chassis.clone().flat_map(|chassis| {
+            (0..self.stores.ssds).map(move |s| format!("{chassis}/ssd{s}")).collect::<Vec<_>>()
+        });
+        let licences = (self.stores.licences > 0).then(|| LICENCES.to_owned());
+        // Storage is marked most often.
+        let twice = ssds.clone().chain(ssds);
+        twice.chain(chassis).chain((0..self.nodes).map(|rank| self.node(rank))).chain(licences).collect()
+    }
+
+    /// The scheduler was told that a vertex is down, or up.
+    pub fn mark(&mut self, path: &str, down: bool) {
+        match down {
+            true => drop(self.down.insert(path.to_owned())),
+            false => drop(self.down.remove(path)),
+        }
+    }
+
+    /// A scheduler begins with these marks.
+    pub fn begin_with(&mut self, down: BTreeSet<String>) {
+        self.down = down;
+    }
+
+    /// Vertices that are marked down.
+    pub fn down(&self) -> &BTreeSet<String> {
+        &self.down
+    }
+
+    /// These are being marked, so that they may be either.
+    pub fn unsure(&mut self, paths: BTreeSet<String>) {
+        self.unsure = paths;
+    }
+
+    /// Is nothing being marked?
+    pub fn is_sure(&self) -> bool {
+        self.unsure.is_empty()
+    }
+
+    /// Is a vertex, or one above it, one of these?
+    fn is_below(path: &str, of: &BTreeSet<String>) -> bool {
+        let mut ends = path.match_indices('/').map(|(end, _)| end).skip(1).chain([path.len()]);
+        ends.any(|end| of.contains(&path[..end]))
+    }
+
+    /// Can nothing be sure to start on a node, as far as marks go?
+    pub fn may_be_down(&self, rank: u32) -> bool {
+        let path = self.node(rank);
+        Self::is_below(&path, &self.down) || Self::is_below(&path, &self.unsure)
+    }
+
+    /// A vertex of an R that is marked down.
+    pub fn down_of(&self, r: &Value) -> Option<String> {
+        let storage = self.listed(r).unwrap_or_default().into_keys();
+        let nodes = crate::book::units(r).unwrap_or_default().into_iter().map(|(rank, ..)| self.node(rank));
+        storage.chain(nodes).find(|path| Self::is_below(path, &self.down))
+    }
+
     /// A job has what its R lists from now on, on these ranks.
     ///
     /// # Errors
@@ -176,7 +247,12 @@ impl Storage {
 
     /// Does it fit on these nodes, which are free; with all storage free, or as it is now?
     pub fn fits(&self, nodes: u32, asked: Beside, free_nodes: &BTreeSet<u32>, all: bool) -> bool {
-        let free = |path: &str| if all { self.size(path).unwrap_or(0) } else { self.free(path) };
+        let up = |path: &str| !Self::is_below(path, &self.down) && !Self::is_below(path, &self.unsure);
+        let free = |path: &str| match all {
+            true => self.size(path).unwrap_or(0),
+            false if up(path) => self.free(path),
+            false => 0,
+        };
         if asked.licences > 0 && free(LICENCES) < asked.licences {
             return false;
         }

@@ -6,6 +6,7 @@
 mod broker;
 mod checks;
 mod faults;
+mod marks;
 mod operators;
 mod reservations;
 mod scheduler;
@@ -154,6 +155,7 @@ pub struct World {
     reloaded: bool,
     agreed: bool,
     head: Option<(u64, Time)>,
+    marks: marks::Marks,
     end: Time,
     hash: TraceHash,
     tally: Tally,
@@ -214,6 +216,7 @@ impl World {
             reloaded: false,
             agreed: false,
             head: None,
+            marks: marks::Marks::default(),
             end,
             hash: TraceHash::default(),
             tally: Tally::default(),

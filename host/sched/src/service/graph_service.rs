@@ -81,6 +81,13 @@ impl Service {
     }
 
     fn vertex(&mut self, request: &ControlRequest, question: VertexRequest) -> Result<Value, RpcError> {
+        match &question {
+            VertexRequest::SetStatus { path, .. } => self.note_set(std::slice::from_ref(path), None),
+            VertexRequest::SetProperty { paths, key, .. } | VertexRequest::RemoveProperty { paths, key } => {
+                self.note_set(paths, Some(key));
+            }
+            VertexRequest::GetProperty { .. } => {}
+        }
         let resources = self.running_engine()?.resources();
         let missing = |paths: &[String]| paths.iter().find(|path| !resources.has_path(path)).cloned();
         match question {

@@ -1,9 +1,10 @@
 //! What services set on vertices, over a restart of the scheduler: kept in the KVS of the instance.
 //!
 //! Storage services tell the status of all storage when they start, and they do not start again with the scheduler. A new
-//! scheduler reads the key before its first pass. Must never know who set what.
+//! scheduler reads the key before its first pass. Where it cannot, it goes on and tries again: until then nothing is written over what is
+//! kept, and what services set meanwhile is newer than that. Must never know who set what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fluxgate_engine::Event;
@@ -21,6 +22,8 @@ use super::kept_value::{Found, found};
 const KEY: &str = "sched-fluxgate.vertices";
 /// Real time from a change until it is written, so that a burst of changes is written once.
 const DELAY: Duration = Duration::from_secs(1);
+/// Real time until the next try, where the key could not be read or written.
+const RETRY: Duration = Duration::from_secs(10);
 /// Matchtags of reading and writing, far from those that the session counts up from 1.
 const READ_TAG: u32 = u32::MAX - 3;
 const WRITE_TAG: u32 = u32::MAX - 4;
@@ -37,7 +40,23 @@ pub(super) struct KeptVertices {
     /// When the first change was made that is not written, in real time.
     changed: Option<Duration>,
     writing: bool,
+    /// The last try to write failed.
+    refused: bool,
+    /// The key could not be read.
+    unread: Option<Unread>,
 }
+
+/// What is known while what was kept is not.
+#[derive(Debug, Default)]
+struct Unread {
+    /// When it is read again, in real time; `None` while that is under way.
+    next: Option<Duration>,
+    /// What was set since.
+    set: BTreeSet<Setting>,
+}
+
+/// Path of a vertex, and a property; without one, the status.
+type Setting = (String, Option<String>);
 
 impl KeptVertices {
     /// Is the key being read?
@@ -61,9 +80,12 @@ impl KeptVertices {
         self.changed.get_or_insert(elapsed);
     }
 
-    /// When it is to be written.
+    /// When it is to be written, or read again.
     pub(super) fn due(&self) -> Option<Duration> {
-        self.changed.filter(|_| !self.writing).map(|changed| changed + DELAY)
+        match &self.unread {
+            Some(unread) => unread.next,
+            None => self.changed.filter(|_| !self.writing).map(|changed| changed + DELAY),
+        }
     }
 }
 
@@ -121,21 +143,24 @@ impl Kept {
         }
     }
 
-    /// The events that set it again, as far as the machine has the vertices; and the paths that it does not have.
-    fn events(self, resources: &Resources) -> (Vec<Event>, Vec<String>) {
+    /// The events that set it again, but for vertices of which newer is known, and as far as the machine has them; and the paths
+    /// that it does not have.
+    fn events(self, resources: &Resources, newer: &BTreeSet<Setting>) -> (Vec<Event>, Vec<String>) {
         let mut unknown = Vec::new();
-        let mut known = |paths: Paths| {
-            let (known, other): (Vec<_>, Vec<_>) =
-                unfold(paths).into_iter().partition(|path| resources.has_path(path));
+        let mut known = |paths: Paths, key: Option<&String>| {
+            let is_newer = |path: &String| newer.contains(&(path.clone(), key.cloned()));
+            let paths = unfold(paths).into_iter().filter(|path| !is_newer(path));
+            let (known, other): (Vec<_>, Vec<_>) = paths.partition(|path| resources.has_path(path));
             unknown.extend(other);
             known
         };
         let mut events = Vec::new();
         for (paths, up) in [(self.down, false), (self.up, true)] {
-            events.push(Event::VertexStatus { paths: known(paths), up });
+            events.push(Event::VertexStatus { paths: known(paths, None), up });
         }
         for KeptProperty { key, value, paths } in self.properties {
-            events.push(Event::VertexProperty { paths: known(paths), key, value });
+            let paths = known(paths, Some(&key));
+            events.push(Event::VertexProperty { paths, key, value });
         }
         events.retain(|event| match event {
             Event::VertexStatus { paths, .. } | Event::VertexProperty { paths, .. } => !paths.is_empty(),
@@ -156,19 +181,26 @@ impl Service {
     pub(super) fn vertices_answer(&mut self, message: &Message) -> bool {
         match message.matchtag() {
             READ_TAG if message.is_response() => {
-                if let Some(early) = self.kept_vertices.reading.take() {
-                    self.set_again(message);
-                    early.into_iter().for_each(|request| self.control(request));
+                let early = self.kept_vertices.reading.take();
+                let unread = self.kept_vertices.unread.take();
+                if early.is_some() || unread.is_some() {
+                    self.set_again(message, unread);
+                    early.into_iter().flatten().for_each(|request| self.control(request));
                     self.carry_out(Vec::new());
                 }
             }
             WRITE_TAG if message.is_response() => {
                 self.kept_vertices.writing = false;
+                let before = std::mem::replace(&mut self.kept_vertices.refused, message.errnum() != 0);
                 if message.errnum() != 0 {
+                    self.kept_vertices.change(self.host.elapsed().saturating_add(RETRY));
+                }
+                if message.errnum() != 0 && !before {
                     let why = errno::describe(message.errnum());
                     fluxgate_log::log!(
                         VerticesNotKept,
-                        "{KEY}: status and properties of vertices are not kept over a restart: {why}"
+                        "{KEY}: status and properties of vertices are not kept over a restart, and are written again in {} s: {why}",
+                        RETRY.as_secs()
                     );
                 }
             }
@@ -177,16 +209,37 @@ impl Service {
         true
     }
 
-    fn set_again(&mut self, answer: &Message) {
+    /// Something is set on these vertices, whether or not that changes anything.
+    pub(super) fn note_set(&mut self, paths: &[String], key: Option<&String>) {
+        let (Some(unread), Some(engine)) = (&mut self.kept_vertices.unread, &self.engine) else { return };
+        let known = paths.iter().filter(|path| engine.resources().has_path(path));
+        unread.set.extend(known.map(|path| (path.clone(), key.cloned())));
+    }
+
+    fn read_again_later(&mut self, mut unread: Unread) {
+        unread.next = Some(self.host.elapsed().saturating_add(RETRY));
+        self.kept_vertices.unread = Some(unread);
+    }
+
+    /// What was kept could not be read; with what is known meanwhile, it is read again.
+    fn vertices_are_unread(&mut self, why: &str, again: Option<Unread>) {
+        let more = if again.is_some() { ", and is read again soon" } else { "" };
+        fluxgate_log::log!(VerticesUnread, "{KEY}: what was set on vertices is not set again{more}: {why}");
+        if let Some(unread) = again {
+            self.read_again_later(unread);
+        }
+    }
+
+    fn set_again(&mut self, answer: &Message, unread: Option<Unread>) {
+        let again = unread.is_some();
+        let unread = unread.unwrap_or_default();
         let (events, unknown) = match (found::<Kept>(answer), &self.engine) {
-            (Found::Value(kept), Some(engine)) => kept.events(engine.resources()),
-            (Found::Strange(why) | Found::Failed(why), _) => {
-                return fluxgate_log::log!(
-                    VerticesUnread,
-                    "{KEY}: what was set on vertices is not set again: {why}"
-                );
-            }
-            (Found::Value(_), None) | (Found::Nothing, _) => return,
+            (Found::Value(kept), Some(engine)) => kept.events(engine.resources(), &unread.set),
+            (Found::Failed(_), _) if again => return self.read_again_later(unread),
+            (Found::Failed(why), _) => return self.vertices_are_unread(&why, Some(unread)),
+            (Found::Strange(why), _) => return self.vertices_are_unread(&why, None),
+            (Found::Value(_), None) => return,
+            (Found::Nothing, _) => Default::default(),
         };
         if !unknown.is_empty() {
             let shown: Vec<&str> = unknown.iter().take(SHOWN_MAX).map(String::as_str).collect();
@@ -202,19 +255,28 @@ impl Service {
             fluxgate_log::log!(VerticesRestored, "{KEY}: status and properties of vertices are set again");
         }
         events.into_iter().for_each(|event| self.step(event));
-        self.kept_vertices.changed = None;
+        // A commit of the scheduler before may still be on its way: what is in force now is written behind it.
+        let has_graph = self.engine.as_ref().is_some_and(|engine| engine.resources().has_site_graph());
+        self.kept_vertices.changed = has_graph.then(|| self.host.elapsed());
     }
 
     /// Between two passes: write what was set, if it is time.
     pub(super) fn keep_vertices(&mut self) {
-        if self.kept_vertices.due().is_some_and(|due| due <= self.host.elapsed()) {
-            self.write_vertices();
+        if self.kept_vertices.due().is_none_or(|due| due > self.host.elapsed()) {
+            return;
+        }
+        match &mut self.kept_vertices.unread {
+            Some(unread) => {
+                unread.next = None;
+                self.send(Some(dialect::kvs_lookup(KEY).with_matchtag(READ_TAG)));
+            }
+            None => self.write_vertices(),
         }
     }
 
     /// Write what was set and is not written.
     pub(super) fn write_vertices(&mut self) {
-        if self.kept_vertices.changed.is_none() {
+        if self.kept_vertices.changed.is_none() || self.kept_vertices.unread.is_some() {
             return;
         }
         let Some(engine) = &self.engine else { return };

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{FaultPlan, JobPlan, Keep};
+use super::{ENDS, FaultPlan, JobPlan, Keep};
 use crate::dice::Dice;
 use crate::fault::Kind;
 
@@ -15,10 +15,6 @@ pub const NAMES: [&str; 4] = ["w0", "w1", "w2", "w3"];
 /// Numbers of requests, and of the faults after them, begin here.
 const REQUESTS: u32 = 1000;
 const AFTER: u32 = 2000;
-
-/// What ends a scheduler, or what it talks to, while it carries out a request.
-const ENDS: [Kind; 8] =
-    [Kind::Kill, Kind::Kill, Kind::Kill, Kind::Broker, Kind::Broker, Kind::Power, Kind::Close, Kind::Reload];
 
 pub(super) fn settings(dice: &mut Dice) -> Value {
     let mut apart = dice.clone();

@@ -4,9 +4,44 @@
 
 use serde_json::{Value, json};
 
-use super::JobPlan;
+use super::{ENDS, FaultPlan, JobPlan, Keep};
 use crate::dice::Dice;
+use crate::fault::Kind;
 use crate::storage::{SSD, Stores};
+
+/// Numbers of marks, and of the faults after them, begin here.
+const MARKS: u32 = 3000;
+const AFTER: u32 = 4000;
+
+/// Marks of services, with times; some are followed by an end of the scheduler, before or after they are kept.
+pub(super) fn marks(seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<FaultPlan> {
+    let is_kept = |kind: &Kind| keep.kinds.as_ref().is_none_or(|kept| kept.contains(kind));
+    let mut dice = Dice::new(seed, "marks");
+    let count = dice.range(0, *dice.clone().pick(&[0, 3, 10])) as u32;
+    let mut faults = Vec::new();
+    for number in 0..count {
+        let mut dice = Dice::new(seed, &format!("mark {number}"));
+        let (at, length, seed) = (dice.seconds(0.0, span), dice.seconds(0.0, span / 2.0), dice.number());
+        faults.push(FaultPlan { number: MARKS + number, at, kind: Kind::Mark, length, seed });
+        if dice.often(400) {
+            let late = 2.0 * delay as f64 / 1e6 + *dice.pick(&[0.1, 2.0, 10.0]);
+            faults.push(FaultPlan {
+                number: AFTER + number,
+                at: at + dice.seconds(0.0, late),
+                kind: *dice.pick(&ENDS),
+                length: dice.seconds(0.0, 2.0),
+                seed: dice.number(),
+            });
+        }
+        if dice.often(200) {
+            let (at, length) = (at + dice.seconds(0.0, 2.0), 0.0);
+            let kind = *dice.pick(&[Kind::NoCommit, Kind::SlowCommit, Kind::NoLookup]);
+            faults.push(FaultPlan { number: AFTER + 500 + number, at, kind, length, seed: dice.number() });
+        }
+    }
+    faults.retain(|fault| is_kept(&fault.kind));
+    faults
+}
 
 /// Storage of a machine of so many nodes, and the jobs that ask for some.
 pub(super) fn draw(seed: u64, settings: &mut Value, jobs: &mut [JobPlan], nodes: u32) -> Stores {

@@ -8,6 +8,7 @@ use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::{errno, role};
 use serde_json::{Value, json};
 
+use super::marks;
 use super::reservations::KEY;
 use super::{Step, World};
 use crate::agenda::SECOND;
@@ -234,7 +235,8 @@ impl World {
         if reservations {
             self.judge_kept(&message);
         }
-        if self.weather.no_commits > 0 && (jobs || reservations) {
+        let marks = operations.iter().any(|(key, _)| key == marks::KEY);
+        if self.weather.no_commits > 0 && (jobs || reservations || marks) {
             self.weather.no_commits -= 1;
             self.tally.reached("a commit is refused");
             return self.answer(&message, Err(errno::ENOSPC));
@@ -281,6 +283,10 @@ impl World {
         if key == KEY && self.weather.no_lookup > self.agenda.now() && self.plan.profile.has_reservations() {
             self.reservations_unread();
             return self.answer(message, Err(errno::EIO));
+        }
+        if key == marks::KEY {
+            let found = self.marks_are_looked_up(message);
+            return self.answer(message, found);
         }
         let found = self.store.answer(key).ok_or(errno::ENOENT);
         if found.is_err()

@@ -37,6 +37,7 @@ impl World {
         }
         let quiet = self.is_quiet();
         self.check_reservations(quiet);
+        self.check_marks(quiet);
         if quiet {
             self.ask_status();
         }
@@ -156,7 +157,8 @@ impl World {
         if let Some(rank) = self.book.down.iter().find(|r| !down.contains(r) && !self.book.lost.contains(r)) {
             return self.breaks(format!("rank {rank} is down, and the scheduler does not know"));
         }
-        let unused: Vec<u32> = down.into_iter().filter(|r| !self.book.down.contains(r)).collect();
+        let known = |rank: &u32| self.book.down.contains(rank) || self.book.storage.may_be_down(*rank);
+        let unused: Vec<u32> = down.into_iter().filter(|rank| !known(rank)).collect();
         if let Some(rank) = unused.into_iter().find(|rank| !self.book.lost.contains(rank)) {
             return self.breaks(format!("rank {rank} is up, and the scheduler does not use it"));
         }

@@ -114,6 +114,7 @@ impl World {
             Kind::Flood => self.flood(&mut dice),
             Kind::Nonsense => self.nonsense(&mut dice),
             Kind::Reserve => self.reserve(&mut dice),
+            Kind::Mark => self.mark(&mut dice, true),
         }
     }
 
@@ -126,6 +127,7 @@ impl World {
                 self.calendar.nodes_change();
                 self.see(|resources, _, sight| resources.turn(&ranks, true, sight));
             }
+            Kind::Mark => self.mark(&mut Dice::new(fault.seed, "fault"), false),
             _ => {}
         }
     }

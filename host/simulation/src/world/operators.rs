@@ -3,10 +3,13 @@
 //! Each request that wants an answer gets exactly one, as long as the scheduler lives. Must never know what the scheduler
 //! makes of a request.
 
+use std::collections::BTreeSet;
+
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
+use super::marks::Mark;
 use super::reservations::Change;
 use super::{Step, World};
 use crate::agenda::Time;
@@ -49,6 +52,10 @@ pub(super) enum What {
     Listed(Seen),
     /// To go on without reservations that are lost.
     AcceptLoss,
+    /// A vertex is to be marked.
+    Mark(Mark),
+    /// A vertex that is not there is to be marked.
+    Unknown,
     /// A request of an operator that must be refused.
     Wrong,
     /// A request of a guest that must be refused.
@@ -105,6 +112,23 @@ impl World {
         let sender = if userid == OWNER { "operator" } else { "guest" };
         self.send_down(request(sender, userid, topic, payload).with_matchtag(tag));
         true
+    }
+
+    /// The mark that a request asks for.
+    pub(super) fn asked_mark(&self, tag: u32) -> Option<Mark> {
+        match &self.asked.get(&tag)?.what {
+            What::Mark(mark) => Some(mark.clone()),
+            _ => None,
+        }
+    }
+
+    /// The vertices that somebody asked to mark, without an answer yet.
+    pub(super) fn marks_asked(&self) -> BTreeSet<String> {
+        let path = |asked: &Asked| match &asked.what {
+            What::Mark(mark) => Some(mark.path.clone()),
+            _ => None,
+        };
+        self.asked.values().filter_map(path).collect()
     }
 
     /// The scheduler that was asked is gone.
@@ -170,7 +194,9 @@ impl World {
                 }
             }
             What::Status(changes) if changes == self.changes => self.compare(message),
-            What::Status(_) | What::Any => {}
+            What::Unknown if errnum != 0 => self.tally.reached("a mark of an unknown vertex is refused"),
+            What::Unknown => self.breaks("a vertex that is not there was marked"),
+            What::Status(_) | What::Any | What::Mark(_) => {}
             What::Control(topic) => match errnum {
                 0 if topic.ends_with("policy-promote") => self.tally.reached("a shadow is promoted"),
                 0 if topic.ends_with("policy-swap") => self.tally.reached("a policy is swapped"),

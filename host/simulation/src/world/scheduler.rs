@@ -53,6 +53,7 @@ impl World {
             return;
         }
         self.lives += 1;
+        self.no_marks();
         // Who was not there was blamed for nothing.
         self.jobs.whims = 0;
         self.links += 1;
@@ -154,11 +155,13 @@ impl World {
         scheduler.idle = if count > 0 { 0 } else { scheduler.idle + 1 };
         let idle = scheduler.idle;
         for _ in 0..count {
-            if let Some(message) = scheduler.inbox.pop_front() {
-                scheduler.learn(&message);
-                scheduler.service.message(message);
-            }
+            let Some(scheduler) = &mut self.scheduler else { return };
+            let Some(message) = scheduler.inbox.pop_front() else { break };
+            scheduler.learn(&message);
+            scheduler.service.message(message.clone());
+            self.marks_are_read(&message);
         }
+        let Some(scheduler) = &mut self.scheduler else { return };
         let waiting = !scheduler.inbox.is_empty();
         if scheduler.service.prepare() {
             if cut && let Some(cut) = scheduler.responder.waits() {
@@ -226,6 +229,9 @@ impl World {
             if message.topic() == "kvs.commit" {
                 self.judge_commit(&message);
             }
+            if message.topic() == "sched-fluxgate.set_status" {
+                self.mark_is_answered(&message);
+            }
             self.send_up(&message);
         }
     }
@@ -261,6 +267,7 @@ impl World {
         }
         for (id, r) in starts {
             self.judge_start(id, &r);
+            self.judge_marks(id, &r);
         }
     }
 

@@ -150,6 +150,14 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "",
         "a reservation that was not made anew kept a job of another queue waiting",
     ),
+    (872, Profile::Storage, "0", "5,3000", "what was marked before marks could be read was not kept"),
+    (
+        1751,
+        Profile::Storage,
+        "0",
+        "1,3001,4001",
+        "a mark that was committed late came again though the vertex was marked up",
+    ),
     (
         327_808,
         Profile::Policies,
