@@ -189,8 +189,12 @@ impl Storage {
 
     /// Can nothing be sure to start on a node, as far as marks go?
     pub fn may_be_down(&self, rank: u32) -> bool {
-        let path = self.node(rank);
-        Self::is_below(&path, &self.down) || Self::is_below(&path, &self.unsure)
+        self.may_be_marked(&self.node(rank))
+    }
+
+    /// May a vertex be down?
+    fn may_be_marked(&self, path: &str) -> bool {
+        Self::is_below(path, &self.down) || Self::is_below(path, &self.unsure)
     }
 
     /// A vertex of an R that is marked down.
@@ -247,11 +251,10 @@ impl Storage {
 
     /// Does it fit on these nodes, which are free; with all storage free, or as it is now?
     pub fn fits(&self, nodes: u32, asked: Beside, free_nodes: &BTreeSet<u32>, all: bool) -> bool {
-        let up = |path: &str| !Self::is_below(path, &self.down) && !Self::is_below(path, &self.unsure);
         let free = |path: &str| match all {
             true => self.size(path).unwrap_or(0),
-            false if up(path) => self.free(path),
-            false => 0,
+            false if self.may_be_marked(path) => 0,
+            false => self.free(path),
         };
         if asked.licences > 0 && free(LICENCES) < asked.licences {
             return false;

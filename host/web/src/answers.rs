@@ -126,8 +126,15 @@ impl Answers {
         payload: Value,
     ) -> Result<Arc<Value>, Refused> {
         let (answers, question) = (Arc::clone(self), self.question(format!("{topic} {payload}")));
-        let asked = tokio::spawn(async move { answers.get(topic, payload).await });
-        if let Ok(Ok(answer)) = tokio::time::timeout(wait, asked).await {
+        // Asking goes on without the page that asks; a page that waits for another's question leaves nothing behind.
+        let is_asked = question.kept.try_lock().is_err();
+        let asked = async {
+            match is_asked {
+                true => Some(self.get(topic, payload).await),
+                false => tokio::spawn(async move { answers.get(topic, payload).await }).await.ok(),
+            }
+        };
+        if let Ok(Some(answer)) = tokio::time::timeout(wait, asked).await {
             return answer;
         }
         let last = question.last.lock().unwrap_or_else(PoisonError::into_inner).clone();
