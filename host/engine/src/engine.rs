@@ -243,6 +243,11 @@ impl Engine {
                     self.core.all_dirty();
                 }
             }
+            Event::Unread(jobs) => {
+                if self.core.resources.set_unread(&jobs) {
+                    self.core.all_dirty();
+                }
+            }
             Event::PutWindow(window) => {
                 let name = window.name.clone();
                 // The request was tried before it was made.

@@ -9,7 +9,7 @@ pub const REFUSALS: [&str; 5] = ["busy", "delays", "unsatisfiable", "not-eligibl
 pub const REMOVALS: [&str; 3] = ["canceled", "denied", "replaced"];
 
 /// The kinds of events, in the order of [`Stats::events_by_kind`].
-pub const EVENTS: [&str; 19] = [
+pub const EVENTS: [&str; 20] = [
     "hello",
     "alloc",
     "cancel",
@@ -29,6 +29,7 @@ pub const EVENTS: [&str; 19] = [
     "committed",
     "recount",
     "audit",
+    "unread",
 ];
 
 /// The place of an event's kind in [`EVENTS`].
@@ -53,6 +54,7 @@ fn kind(event: &Event) -> usize {
         Event::Committed { .. } => 16,
         Event::Recount { .. } => 17,
         Event::Audit { .. } => 18,
+        Event::Unread(_) => 19,
     }
 }
 

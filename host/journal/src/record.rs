@@ -218,6 +218,9 @@ pub enum EventRecord {
     /// paths, property, value
     #[serde(rename = "value")]
     VertexProperty(Vec<String>, String, Option<String>),
+    /// jobs
+    #[serde(rename = "unread")]
+    Unread(Vec<JobId>),
     /// the window, as JSON
     #[serde(rename = "window")]
     PutWindow(String),
@@ -254,6 +257,7 @@ impl EventRecord {
             EventRecord::PropertyRemove(..) => "property-remove",
             EventRecord::VertexStatus(..) => "vertex-status",
             EventRecord::VertexProperty(..) => "vertex-property",
+            EventRecord::Unread(_) => "unread",
             EventRecord::PutWindow(_) => "reservation",
             EventRecord::RemoveWindow(_) => "reservation-cancel",
             EventRecord::InstanceExpiration(_) => "instance-expiration",
@@ -305,6 +309,7 @@ impl EventRecord {
             EventRecord::PropertyRemove(name, ranks) => Event::PropertyRemove { name, ranks },
             EventRecord::VertexStatus(paths, up) => Event::VertexStatus { paths, up },
             EventRecord::VertexProperty(paths, key, value) => Event::VertexProperty { paths, key, value },
+            EventRecord::Unread(jobs) => Event::Unread(jobs),
             EventRecord::PutWindow(text) => {
                 let window =
                     serde_json::from_str(&text).map_err(|error| SpecError::Window(error.to_string()))?;

@@ -219,11 +219,11 @@ impl Calendar {
         Seen { answers, nodes: self.nodes }
     }
 
-    /// The scheduler lists what there is.
+    /// The scheduler lists what there is; `clock` is its clock then.
     ///
     /// # Errors
     /// What was kept is not there, or is another.
-    pub fn listed(&mut self, rows: &[Value], seen: &Seen, time: Time) -> Result<(), String> {
+    pub fn listed(&mut self, rows: &[Value], seen: &Seen, clock: f64, time: Time) -> Result<(), String> {
         let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
         for row in rows {
             by_name.insert(row["name"].as_str().unwrap_or_default(), row);
@@ -242,7 +242,7 @@ impl Calendar {
             for version in &entry.now {
                 match (version, row) {
                     (None, None) => found.push(None),
-                    (Some(terms), Some(row)) => match terms.told(row, latest, nodes) {
+                    (Some(terms), Some(row)) => match terms.told(row, (clock, latest), nodes) {
                         Ok(told) => found.push(Some(told)),
                         Err(error) => why.push(error),
                     },
@@ -323,7 +323,7 @@ mod tests {
         let mut calendar = Calendar::default();
         let listed = |calendar: &mut Calendar, rows: &[Value]| {
             let seen = calendar.seen();
-            calendar.listed(rows, &seen, 0)
+            calendar.listed(rows, &seen, 0.0, 0)
         };
         calendar.asks("w", terms(1, 20.0), 0);
         calendar.made("w", terms(1, 20.0), true, 0);

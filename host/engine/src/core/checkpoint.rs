@@ -35,6 +35,9 @@ pub struct Checkpoint {
     /// Marks and properties that were set on vertices by path.
     #[serde(default, skip_serializing_if = "VertexMarks::is_empty")]
     pub vertices: VertexMarks,
+    /// Jobs that hold resources of which R could not be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<JobId>,
     /// Ranks that were removed from the inventory.
     pub removed: Idset,
     /// The windows, each with its number in the ledger.
@@ -224,6 +227,7 @@ impl Core {
             machine: resources.to_r_ever(),
             up: resources.reported_up(),
             vertices: resources.vertex_marks(),
+            unread: resources.unread().to_vec(),
             removed: resources.removed(),
             windows: self.windows.iter().map(|held| (held.id.0, (*held.window).clone())).collect(),
             windows_idle: self
@@ -269,6 +273,7 @@ impl Core {
         jobspec: &mut dyn FnMut(JobId) -> Option<Arc<Jobspec>>,
     ) -> Result<Core, ResumeError> {
         resources.restore_marks(&from.vertices);
+        resources.set_unread(&from.unread);
         // Jobs may run on ranks that are down or were removed since.
         resources.set_up(&from.up);
         let mut core = Core::new(resources, from.config.clone());

@@ -7,6 +7,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use fluxgate_formats::JobId;
 use fluxgate_formats::constraint::{Constraint, Target};
 use rustc_hash::FxHashMap;
 
@@ -32,6 +33,8 @@ pub(crate) struct Machine {
     pub(crate) calendar: Calendar,
     /// Which vertices above nodes are down.
     pub(crate) levels: Levels,
+    /// Jobs of which it is not known what they hold above nodes.
+    pub(crate) unread: Arc<[JobId]>,
     /// Properties with values that were set on vertices while jobs ran.
     pub(crate) set_values: Arc<SetValues>,
     /// The nodes that a request without constraints may use.
@@ -48,6 +51,7 @@ impl Clone for Machine {
             reservations: self.reservations.clone(),
             calendar: self.calendar.clone(),
             levels: self.levels.clone(),
+            unread: self.unread.clone(),
             set_values: self.set_values.clone(),
             everything: self.everything.clone(),
             known: Mutex::default(),
@@ -170,7 +174,19 @@ impl Machine {
         let (reservations, known) = (Reservations::default(), Mutex::default());
         let (levels, set_values) = (Levels::default(), Arc::default());
         let calendar = Calendar::default();
-        Machine { graph, index, ledger, reservations, calendar, levels, set_values, everything, known }
+        let unread = Arc::default();
+        Machine {
+            graph,
+            index,
+            ledger,
+            reservations,
+            calendar,
+            levels,
+            unread,
+            set_values,
+            everything,
+            known,
+        }
     }
 
     /// The idle machine of another index of the same graph.
@@ -255,7 +271,8 @@ impl Machine {
     pub(crate) fn view<'a>(&'a self, overlay: Option<&'a Overlay>) -> View<'a> {
         let upper_down = self.levels.down();
         let (upper, open) = (self.ledger.upper(), Some(self.ledger.open()));
-        View { graph: &self.graph, index: &self.index, upper, upper_down, open, overlay }
+        let unread = !self.unread.is_empty();
+        View { graph: &self.graph, index: &self.index, upper, upper_down, open, overlay, unread }
     }
 
     pub(crate) fn helps(&self, request: &Request) -> Arc<Helps> {

@@ -74,6 +74,9 @@ pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, or
     if !request.alternatives.is_empty() {
         return request.alternatives.iter().find_map(|one| find_in(view, one, eligible, order));
     }
+    if view.unread && request.takes_above() {
+        return None;
+    }
     let mut matcher = Matcher {
         view,
         eligible,

@@ -46,6 +46,7 @@ pub(crate) mod take;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timeline;
+pub(crate) mod unread;
 pub(crate) mod view;
 pub(crate) mod why;
 pub(crate) mod window_pools;

@@ -98,6 +98,7 @@ impl Resources {
             upper_down: None,
             open: None,
             overlay: None,
+            unread: false,
         }
     }
 
@@ -156,8 +157,11 @@ impl Resources {
         if let Some(unmet) = self.unmet_properties(request) {
             return Some(unmet);
         }
-        if !(request.flow || request.above) || !self.could_fit_counts(request) {
+        if !request.takes_above() || !self.could_fit_counts(request) {
             return None;
+        }
+        if let Some(jobs) = self.unread_jobs() {
+            return Some(jobs);
         }
         if let Some((version, known)) = self.cache().short.get(&request.shape)
             && *version == self.version

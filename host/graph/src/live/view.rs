@@ -130,6 +130,8 @@ pub(crate) struct View<'a> {
     /// unknown.
     pub(crate) open: Option<&'a [u32]>,
     pub(crate) overlay: Option<&'a Overlay>,
+    /// True if it is not known of every job what it holds above nodes: nothing is taken there.
+    pub(crate) unread: bool,
 }
 
 /// Called with a node that fits and its capacity; returns whether to go on.

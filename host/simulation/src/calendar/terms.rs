@@ -105,7 +105,7 @@ impl Terms {
     ///
     /// # Errors
     /// The difference.
-    pub fn told(&self, row: &Value, latest: f64, nodes_known: bool) -> Result<Terms, String> {
+    pub fn told(&self, row: &Value, (clock, latest): (f64, f64), nodes_known: bool) -> Result<Terms, String> {
         let mut told = self.clone();
         let users: BTreeSet<u64> = self.users.iter().map(|user| u64::from(*user)).collect();
         let set = |value: &Value| {
@@ -154,7 +154,9 @@ impl Terms {
                 if known.is_some_and(|known| *known != ranks) {
                     return Err(format!("nodes {ranks:?} instead of {:?}, and no node changed", self.ranks));
                 }
-                if let (Some((start, fixed)), Some(first)) = (&self.fixed, first)
+                // A scheduler that begins with its clock set back has the time before it once more.
+                told.fixed = told.fixed.filter(|(start, _)| clock > start - 1e-6);
+                if let (Some((start, fixed)), Some(first)) = (&told.fixed, first)
                     && (first.0 - start).abs() < 1e-6
                     && !self.replace
                     && *fixed != ranks

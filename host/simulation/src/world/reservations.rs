@@ -58,7 +58,7 @@ impl World {
         }
         let rows = payload["reservations"].as_array().cloned().unwrap_or_default();
         let now = self.agenda.now();
-        match self.calendar.listed(&rows, seen, now) {
+        match self.calendar.listed(&rows, seen, payload["now"].as_f64().unwrap_or_default(), now) {
             Ok(()) if rows.is_empty() => {}
             Ok(()) => self.tally.reached("reservations are those that were kept"),
             Err(what) => self.breaks(what),
@@ -82,7 +82,7 @@ impl World {
         let payload = message.json_or_empty().unwrap_or_default();
         // Nodes may have changed between the two, so that the row of the answer tells who was chosen then.
         if let Some(terms) = version.as_mut().filter(|_| method != "end") {
-            match terms.told(&payload["reservation"], latest, true) {
+            match terms.told(&payload["reservation"], (latest, latest), true) {
                 Ok(told) if told.ranks.as_ref().is_some_and(|ranks| !self.book.ranks.is_superset(ranks)) => {
                     return self.breaks(format!("reservation {name}: {method}: unknown nodes: {told:?}"));
                 }

@@ -150,6 +150,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "",
         "a reservation that was not made anew kept a job of another queue waiting",
     ),
+    (
+        21377,
+        Profile::Storage,
+        "0-63",
+        "0-63",
+        "storage of a job whose R could not be read was taken for free",
+    ),
     (872, Profile::Storage, "0", "5,3000", "what was marked before marks could be read was not kept"),
     (
         1751,

@@ -83,7 +83,15 @@ impl Session {
         let given_up = |id: &JobId| released.iter().any(|(job, ranks)| job == id && ranks.is_none());
         self.watch.blame(given_up);
         let mut hello_jobs = std::mem::take(&mut self.watch.hello_jobs);
-        let unknown: Vec<HelloJob> = unknown.iter().filter_map(|id| hello_jobs.remove(id)).collect();
+        if self.watch.complete {
+            self.watch.unread.retain(|id| unknown.contains(id));
+            self.tell_unread(out);
+        }
+        // An R that could not be taken is not looked up again while the job manager is there: each time the job would get the
+        // exception anew.
+        let known = |id: &&JobId| self.watch.offline || !self.watch.unread.is_refused(**id);
+        let unknown = unknown.iter().filter(known);
+        let unknown: Vec<HelloJob> = unknown.filter_map(|id| hello_jobs.remove(id)).collect();
         self.stats.adopted += unknown.len() as u64;
         self.step(Step::Lookup);
         self.hello.again();
@@ -119,6 +127,8 @@ impl Session {
                     fluxgate_log::log!(NoAudits, "the job manager does not tell what it counts: no audits");
                 }
                 self.watch.auditing = Some(false);
+                self.watch.unread.retain(|_| false);
+                self.tell_unread(out);
                 return self.audited(true);
             }
             // The job manager could not sum up its own jobs: two of them hold the same resource.
@@ -160,7 +170,12 @@ impl Session {
             self.withhold(Idset::new(), out);
             self.watch.state.agrees = Some(true);
             self.watch.state.text.clear();
-            return self.audited(true);
+            // What such a job holds on nodes may all be lost to the inventory, and not be counted.
+            return if second || self.watch.unread.is_empty() {
+                self.audited(true);
+            } else {
+                self.repeat_hello(out);
+            };
         }
         if second {
             return self.differs(report.text, Some(report.theirs), out);
@@ -187,6 +202,7 @@ impl Session {
     fn audited(&mut self, agrees: bool) {
         self.counted();
         self.watch.step = Step::Idle;
+        let agrees = agrees && self.watch.unread.is_empty();
         let (period, most) = (self.config.watch.as_secs_f64(), self.config.audit.as_secs_f64());
         self.watch.recheck = if agrees { 0.0 } else { (self.watch.recheck * 2.0).max(period).min(most) };
         self.watch.next_audit = self.watch.now + if agrees { most } else { self.watch.recheck };

@@ -1,6 +1,6 @@
 //! Engine actions become messages; R of started jobs is committed before SUCCESS (RFC 27).
 
-use fluxgate_engine::{Action, Event};
+use fluxgate_engine::{Action, Event, SCHEDULER_RESTART};
 use fluxgate_formats::JobId;
 use serde_json::Value;
 
@@ -52,7 +52,12 @@ impl Session {
                     Err(error) => reply.error(error.errnum, &one_line(&error.text, NOTE_LEN_MAX)),
                 }));
             }
-            Action::Raise { id, kind, severity, note } => self.raise(id, &kind, severity, &note, out),
+            Action::Raise { id, kind, severity, note } => {
+                if kind == SCHEDULER_RESTART {
+                    self.note_unread(id, true, out);
+                }
+                self.raise(id, &kind, severity, &note, out);
+            }
             Action::Recounted { unknown, released } => self.on_recounted(unknown, &released, out),
             Action::Audited(report) => self.on_audited(report, out),
             Action::Notice(notice) => fluxgate_log::log!(PolicyNews, ?notice, "policy news"),

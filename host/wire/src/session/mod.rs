@@ -20,6 +20,7 @@ mod error;
 mod finish;
 mod serve;
 mod start;
+mod unread;
 mod watch;
 
 use std::collections::{BTreeMap, VecDeque};

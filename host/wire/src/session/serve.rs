@@ -288,6 +288,10 @@ impl Session {
                     self.unexpected(message, "a free for a job that is being started");
                 } else {
                     self.hello.freed(id, free.ranks.as_ref(), free.last);
+                    if free.last {
+                        self.watch.unread.remove(id);
+                        self.tell_unread(out);
+                    }
                     out.push(Output::Engine(Event::Free { id, ranks: free.ranks, last: free.last }));
                 }
                 if free.answered && message.wants_response() {

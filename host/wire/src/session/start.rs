@@ -277,25 +277,31 @@ impl Session {
         }
         for (id, (job, r)) in std::mem::take(&mut self.hello.jobs) {
             match r {
-                Ok(Found { r, queue }) => out.push(Output::Engine(Event::Hello {
-                    id,
-                    priority: job.priority,
-                    userid: job.userid,
-                    t_submit: job.t_submit,
-                    r,
-                    free: job.free,
-                    queue,
-                })),
+                Ok(Found { r, queue }) => {
+                    self.watch.unread.remove(id);
+                    out.push(Output::Engine(Event::Hello {
+                        id,
+                        priority: job.priority,
+                        userid: job.userid,
+                        t_submit: job.t_submit,
+                        r,
+                        free: job.free,
+                        queue,
+                    }));
+                }
                 // In an audit no job is killed because its R cannot be read: its ranks are withheld.
                 Err(error) if self.watch.is_looking_up() && !self.watch.is_offline() => {
                     fluxgate_log::log!(RNotFound, job = %id, error, "holds resources, but its R cannot be found");
+                    self.note_unread(id, false, out);
                 }
                 Err(error) => {
                     let note = format!("failed to reallocate R for running job: {error}");
+                    self.note_unread(id, false, out);
                     self.raise(id, SCHEDULER_RESTART, 0, &note, out);
                 }
             }
         }
+        self.tell_unread(out);
         if self.phase == Phase::Hello {
             self.phase = Phase::Readying;
             self.send_ready(out);

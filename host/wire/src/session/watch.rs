@@ -28,6 +28,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::start::words;
+use super::unread::Unread;
 use super::{AllocState, Asked, Output, Phase, Session};
 use crate::dialect::{Dialect, HelloJob};
 use crate::message::Message;
@@ -138,6 +139,7 @@ pub(super) struct Watch {
     pub(super) refused: BTreeMap<JobId, u8>,
     /// A job of hello was given up, and may hold resources all the same: nothing starts before the job manager's count is known.
     must_count: bool,
+    pub(super) unread: Unread,
     /// Ranks that are up by the resource service.
     pub(super) up: Idset,
     pub(super) state: AuditState,
@@ -173,6 +175,7 @@ impl Default for Watch {
             blaming: false,
             refused: BTreeMap::new(),
             must_count: false,
+            unread: Unread::default(),
             up: Idset::new(),
             state: AuditState::default(),
         }

@@ -53,9 +53,12 @@ fn pitfall_5_hello_asks_for_the_current_r_and_falls_back() {
     let kvs = broker.say(lookups[2].respond_json(&json!({"id": 20, "R": 7}))).only();
     assert!(broker.say(kvs.respond_error(errno::ENOENT, "")).nothing());
     let done = broker.say(lookups[3].respond_json(&json!({"id": 40, "R": r_value("4").to_string()})));
+    let unread = |event: &&Event| matches!(event, Event::Unread(jobs) if *jobs == [JobId(20)]);
+    assert_eq!(done.events.iter().filter(unread).count(), 1, "what it holds above nodes is not known");
     let order: Vec<_> = done
         .events
         .iter()
+        .filter(|event| !unread(event))
         .map(|event| match event {
             Event::Hello { id, r, free, .. } => (id.0, r.ranks().to_string(), free.to_string()),
             other => panic!("{other:?}"),

@@ -17,5 +17,6 @@ mod scripts;
 mod serving;
 mod socket;
 mod talk;
+mod unread;
 mod watch;
 mod world;

@@ -57,6 +57,7 @@ fn describe(event: &Event) -> String {
         Event::InstanceExpiration(expiration) => format!("instance-expiration {expiration}"),
         Event::Committed { .. } => "committed".into(),
         Event::Recount { .. } | Event::Audit { .. } => "audit".into(),
+        Event::Unread(jobs) => format!("unread {}", jobs.len()),
     }
 }
 

@@ -156,3 +156,27 @@ fn what_a_job_can_never_have_is_said_by_level() {
     let why = never(&mut m, &job(json!([five])));
     assert!(why.ends_with("no node has 5 of 'core'"), "{why}");
 }
+
+// RFC 27 hello: R of a job could not be read, and the job manager counts its ranks only.
+#[test]
+fn nothing_is_taken_above_nodes_while_a_job_may_hold_it() {
+    let mut m = Rabbits::default().machine();
+    let (text, nodes) = (beside(1, 10), job(json!([node(1)])));
+    let request = ask(&mut m, &text);
+    assert!(m.set_unread(&[JobId(1), JobId(2)]) && !m.set_unread(&[JobId(1), JobId(2)]));
+    assert!(run(&mut m, 3, &text).is_none());
+    assert_eq!(m.earliest(&request, 0.0, 60.0), None);
+    let said = m.shortage(&request).unwrap();
+    assert_eq!(
+        said,
+        "what ƒ2, ƒ3 may hold above nodes is not known, since R could not be read; it is tried again"
+    );
+    // It can be satisfied, and requests for nodes fit.
+    assert!(satisfiable(&mut m, &text).is_ok() && run(&mut m, 4, &nodes).is_some());
+    let helped = m.helped(&request);
+    assert!(m.set_unread(&[JobId(2)]));
+    assert_eq!(m.helped(&request), helped, "one of them is enough");
+    assert!(run(&mut m, 3, &text).is_none() && m.set_unread(&[]));
+    assert_ne!(m.helped(&request), helped);
+    assert!(run(&mut m, 3, &text).is_some());
+}

@@ -1,0 +1,56 @@
+//! Jobs that hold resources of which R could not be read (RFC 27 hello).
+//!
+//! The ranks of such a job are known, since the job manager counts them; what it holds above nodes (storage, licences,
+//! chassis, flow) is not. Nothing is taken there until it is. Must never know who lists these jobs.
+
+use std::sync::Arc;
+
+use fluxgate_formats::JobId;
+
+use crate::live::request::Request;
+use crate::live::resources::Resources;
+
+/// Most jobs with an R that could not be read which a reason names.
+const NAMED_MAX: usize = 3;
+
+impl Request {
+    /// True if it takes of vertices above nodes, or of flow.
+    pub(crate) fn takes_above(&self) -> bool {
+        self.above || self.flow
+    }
+}
+
+impl Resources {
+    /// The jobs that hold resources of which R could not be read, in the place of those of the call before. While there are
+    /// any, no request that takes of vertices above nodes, or of flow, fits at any time. False if that changes nothing.
+    pub fn set_unread(&mut self, jobs: &[JobId]) -> bool {
+        if *self.machine.unread == *jobs {
+            return false;
+        }
+        let fewer = jobs.is_empty();
+        self.machine.unread = Arc::from(jobs);
+        if fewer {
+            self.help([], true);
+        }
+        self.changed(fewer, true);
+        true
+    }
+
+    /// The jobs of the last [`set_unread`](Self::set_unread).
+    pub fn unread(&self) -> &[JobId] {
+        &self.machine.unread
+    }
+
+    /// Why a request that takes above nodes waits, if it is because of these jobs.
+    pub(crate) fn unread_jobs(&self) -> Option<String> {
+        let jobs = self.unread();
+        let named: Vec<String> = jobs.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+        let more = if jobs.len() > NAMED_MAX { " and others" } else { "" };
+        (!jobs.is_empty()).then(|| {
+            format!(
+                "what {}{more} may hold above nodes is not known, since R could not be read; it is tried again",
+                named.join(", ")
+            )
+        })
+    }
+}

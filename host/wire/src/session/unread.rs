@@ -1,0 +1,67 @@
+//! Jobs that hold resources of which R could not be read, or which the engine could not take.
+//!
+//! The job manager's count has their ranks, so these are withheld ([`super::audit`]); it has nothing of what they hold above
+//! nodes. The engine is told which jobs these are and takes nothing there meanwhile ([`Event::Unread`]). Their R is looked up again
+//! with every repeated hello. This module sends no question.
+
+use std::collections::BTreeMap;
+
+use fluxgate_engine::Event;
+use fluxgate_formats::JobId;
+
+use super::{Output, Session};
+
+/// The jobs. See the module.
+#[derive(Debug, Default)]
+pub(super) struct Unread {
+    /// And whether their R was read.
+    jobs: BTreeMap<JobId, bool>,
+    /// True if the engine was told other jobs.
+    changed: bool,
+}
+
+impl Unread {
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    fn insert(&mut self, id: JobId, read: bool) {
+        self.changed |= self.jobs.insert(id, read).is_none();
+    }
+
+    /// True if the R of the job was read and could not be taken: it names ranks that are lost for good.
+    pub(super) fn is_refused(&self, id: JobId) -> bool {
+        self.jobs.get(&id) == Some(&true)
+    }
+
+    /// It is known, or the job holds nothing more.
+    pub(super) fn remove(&mut self, id: JobId) {
+        self.changed |= self.jobs.remove(&id).is_some();
+    }
+
+    /// Of these jobs, those that still hold resources.
+    pub(super) fn retain(&mut self, holds: impl Fn(&JobId) -> bool) {
+        let before = self.jobs.len();
+        self.jobs.retain(|id, _| holds(id));
+        self.changed |= self.jobs.len() != before;
+    }
+}
+
+impl Session {
+    /// What a job holds is not known: its R could not be read, or was read and could not be taken. A job manager without a count
+    /// has such a job's resources as free.
+    pub(super) fn note_unread(&mut self, id: JobId, read: bool, out: &mut Vec<Output>) {
+        if self.audits() {
+            self.watch.unread.insert(id, read);
+            self.tell_unread(out);
+        }
+    }
+
+    /// Tells the engine of the jobs, if they changed.
+    pub(super) fn tell_unread(&mut self, out: &mut Vec<Output>) {
+        let unread = &mut self.watch.unread;
+        if std::mem::take(&mut unread.changed) {
+            out.push(Output::Engine(Event::Unread(unread.jobs.keys().copied().collect())));
+        }
+    }
+}
