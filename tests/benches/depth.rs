@@ -10,7 +10,8 @@
 //!    would delay it;
 //! 4. as 1, with 100 k pending jobs, beside reservations of administrators: none, one that is far away, one thousand that are
 //!    far away, and one thousand of which one begins or ends in every round;
-//! 5. as 2, with 10 k pending jobs, on machines of 64 to 131,072 nodes.
+//! 5. as 2, with 10 k pending jobs, on machines of 64 to 131,072 nodes;
+//! 6. as 5, where the first job asks for three quarters of the nodes as a whole.
 //!
 //! Arguments are numbers of tables: `cargo xtask bench --bench depth -- 2 3`.
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use fluxgate_engine::{Engine, Event, Occurrence, Window};
+use fluxgate_formats::jobspec::Simple;
 use fluxgate_formats::{Idset, JobId, Jobspec};
 use fluxgate_policy::{Compiled, Limits, Loader};
 use fluxgate_tests::drive::{WAITING_FROM, alloc, diverse, drive, empty, full, job};
@@ -91,8 +93,8 @@ fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
 }
 
 /// A machine of 32 cores a node that jobs of a node each fill, or but for every second node; so many pending jobs of
-/// many kinds, behind one that asks for three quarters of the cores.
-fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
+/// many kinds, behind one that asks for three quarters of the cores, or of the nodes.
+fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool, whole: bool) -> Scene {
     let policy = easy.instantiate(&Default::default()).expect("easy starts");
     let mut engine = empty(nodes, 32 * nodes, Box::new(policy));
     let mut running = Vec::new();
@@ -111,7 +113,8 @@ fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
     }
     // The small jobs, the one with the latest end last.
     running.truncate(if half { small as usize / 2 } else { small as usize });
-    engine.step(alloc(WAITING_FROM * 100, job(24 * nodes, 1e6)), 0.75);
+    let first = if whole { whole_nodes(nodes / 4 * 3, 1e6) } else { job(24 * nodes, 1e6) };
+    engine.step(alloc(WAITING_FROM * 100, first), 0.75);
     let shortest = if half { 2e6 } else { 600.0 };
     for number in 1..depth {
         engine.step(alloc(WAITING_FROM * 100 + number, diverse(number, shortest)), 1.0);
@@ -119,6 +122,12 @@ fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
     let waiting = if half { |round| diverse(round, 2e6) } else { |round| diverse(round, 600.0) };
     // It ends before the reservation of the first job.
     Scene { engine, running, waiting, next: |_| job(1, 100_000.0), rounds: ROUNDS }
+}
+
+/// So many whole nodes.
+fn whole_nodes(nodes: u32, duration: f64) -> Arc<Jobspec> {
+    let simple = Simple { nodes: Some(nodes), slots: nodes, exclusive: true, duration, ..Simple::default() };
+    Arc::new(Simple { command: vec!["x".to_owned()], ..simple }.build())
 }
 
 /// A window that begins or ends now has its pass.
@@ -184,19 +193,23 @@ fn main() {
     {
         if wanted(table) {
             head(name);
-            depths
-                .iter()
-                .for_each(|depth| show(&depth.to_string(), &rounds(many_kinds(&easy, 64, *depth, half))));
+            depths.iter().for_each(|depth| {
+                show(&depth.to_string(), &rounds(many_kinds(&easy, 64, *depth, half, false)))
+            });
         }
     }
     if wanted("4") {
         head("windows");
         beside_windows(&easy);
     }
-    if wanted("5") {
-        head("nodes, 10,000 pending");
-        for nodes in [64, 512, 4096, 32_768, 131_072] {
-            show(&nodes.to_string(), &rounds(many_kinds(&easy, nodes, 10_000, false)));
+    for (table, name, whole) in
+        [("5", "nodes, 10,000 pending", false), ("6", "nodes, behind a job of whole nodes", true)]
+    {
+        if wanted(table) {
+            head(name);
+            for nodes in [64, 512, 4096, 32_768, 131_072] {
+                show(&nodes.to_string(), &rounds(many_kinds(&easy, nodes, 10_000, false, whole)));
+            }
         }
     }
 }

@@ -5,12 +5,10 @@
 //!
 //! This module must never know which resources a job gets.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use fluxgate_formats::{JobId, TotalF64};
+use fluxgate_formats::JobId;
 
 use crate::layout::template::TemplateId;
 use crate::live::future;
@@ -66,28 +64,33 @@ impl Units {
         }
     }
 
-    /// The units that running jobs release, in order of time.
-    fn returns(&self, machine: &Machine, now: f64) -> Vec<(f64, Pair)> {
+    /// The free units over time, seen from `now`, as running jobs end.
+    fn profiles(&self, machine: &Machine, now: f64) -> (Profile, Profile) {
+        let free = self.free(machine);
         let Units::Nodes(of) = self else {
-            let ends = machine.ledger.ends().take_while(|(end, _)| end.is_finite());
-            let back = |(end, id)| (future::ends_at(end, now), machine.returns(&machine.ledger.jobs()[&id]));
-            return ends.map(back).collect();
+            let all = machine.all_returns();
+            return (all.cores.seen_at(now, free.0), all.gpus.seen_at(now, free.1));
         };
         // A node is released when the last job on it ends.
         let mut seen = FixedBitSet::with_capacity(machine.graph.nodes.len());
-        let mut returns: Vec<(f64, Pair)> = Vec::new();
+        let mut returns: Vec<(f64, u64)> = Vec::new();
         for (end, id) in machine.ledger.ends().rev() {
             let last = take::nodes(&machine.ledger.jobs()[&id].takes)
                 .filter(|(node, _)| !seen.put(*node as usize) && machine.index.is_up(*node))
                 .filter(|(node, _)| is_of(machine, *node, &of.templates))
                 .count() as u64;
             if last > 0 && end.is_finite() {
-                returns.push((future::ends_at(end, now), (last, 0)));
+                returns.push((future::ends_at(end, now), last));
             }
         }
         returns.reverse();
-        returns
+        (Profile::new(free.0, returns), Profile::new(free.1, []))
     }
+}
+
+/// False if no plan of the reservations counts cores.
+pub(crate) fn may_be_of_cores(machine: &Machine) -> bool {
+    machine.reservations.iter().next().is_some_and(|first| first.request.fungible.is_some())
 }
 
 /// True if a node has one of these templates.
@@ -145,49 +148,28 @@ impl CountPlan {
         let due =
             |r: &Reservation| Some((r.start.max(now), r.id, units.takes(machine, &r.request)?, r.duration));
         let waiting: Vec<Planned> = machine.reservations.iter().map(due).collect::<Option<_>>()?;
-        let mut free = units.free(machine);
-        let returns = units.returns(machine, now);
-        let profiles = (
-            Profile::new(free.0, returns.iter().map(|&(end, back)| (end, back.0))),
-            Profile::new(free.1, returns.iter().map(|&(end, back)| (end, back.1))),
-        );
-        let mut ends = returns.into_iter().peekable();
-        let mut plan = CountPlan { units, steps: Vec::new(), free: profiles, blocks: 0 };
+        let free = units.profiles(machine, now);
+        let mut plan = CountPlan { units, steps: Vec::new(), free, blocks: 0 };
         // Reservations are in order of start; `late` are those whose time has come and that do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
         let mut late: Vec<Planned> = Vec::new();
-        let mut running: BinaryHeap<Reverse<(TotalF64, Pair)>> = BinaryHeap::new();
         let mut at = now;
         loop {
-            while let Some((_, back)) = ends.next_if(|(end, _)| *end <= at) {
-                free = plus(free, back);
-            }
-            while let Some(&Reverse((end, takes))) = running.peek()
-                && end.0 <= at
-            {
-                free = plus(free, takes);
-                running.pop();
-            }
             while let Some(due) = waiting.next_if(|due| due.0 <= at) {
                 late.push(due);
             }
+            let mut free = (plan.free.0.free_at(at), plan.free.1.free_at(at));
             late.retain(|&(due, id, takes, duration)| {
                 let Some(spare) = minus(free, takes) else { return true };
                 free = spare;
-                let end = at + duration;
-                running.push(Reverse((TotalF64(end), takes)));
-                plan.add(Step { id, start: at, on_time: at == due && due > now, end, takes });
+                plan.add(Step { id, start: at, on_time: at == due && due > now, end: at + duration, takes });
                 false
             });
+            // While none is late, nothing happens before the next is due.
             let mut next = waiting.peek().map_or(f64::INFINITY, |due| due.0);
-            if waiting.peek().is_none() && late.is_empty() {
-                break;
-            }
-            if let Some(&(end, _)) = ends.peek() {
-                next = next.min(end);
-            }
-            if let Some(Reverse((end, _))) = running.peek() {
-                next = next.min(end.0);
+            if !late.is_empty() {
+                let changes = [plan.free.0.next_after(at), plan.free.1.next_after(at)];
+                next = changes.into_iter().flatten().fold(next, f64::min);
             }
             if !next.is_finite() {
                 break;

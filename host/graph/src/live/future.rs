@@ -69,18 +69,12 @@ pub(crate) fn earliest(machine: &Machine, request: &Request, eligible: &Eligible
 }
 
 fn by_count(machine: &Machine, kind: Kind, want: u64, now: f64) -> Option<f64> {
-    let mut free = machine.free_of(kind);
-    if free >= want {
-        return Some(now);
+    let all = machine.all_returns();
+    let returns = if kind == Kind::Core { &all.cores } else { &all.gpus };
+    match want.saturating_sub(machine.free_of(kind)) {
+        0 => Some(now),
+        short => Some(ends_at(returns.first(short)?, now)),
     }
-    for (end, id) in machine.ledger.ends().take_while(|(end, _)| end.is_finite()) {
-        let (cores, gpus) = machine.returns(&machine.ledger.jobs()[&id]);
-        free += if kind == Kind::Core { cores } else { gpus };
-        if free >= want {
-            return Some(ends_at(end, now));
-        }
-    }
-    None
 }
 
 /// The time before which totals refuse the request; `None` if they always do.
@@ -89,20 +83,8 @@ fn enough_counts(machine: &Machine, request: &Request, now: f64) -> Option<f64> 
     if u64::from(request.nodes) > free.nodes {
         return None;
     }
-    let (mut cores, mut gpus) = (free.cores, free.gpus);
-    let enough = |c: u64, g: u64| c >= u64::from(request.cores) && g >= u64::from(request.gpus);
-    if enough(cores, gpus) {
-        return Some(now);
-    }
-    for (end, id) in machine.ledger.ends().take_while(|(end, _)| end.is_finite()) {
-        let (c, g) = machine.returns(&machine.ledger.jobs()[&id]);
-        cores += c;
-        gpus += g;
-        if enough(cores, gpus) {
-            return Some(ends_at(end, now));
-        }
-    }
-    None
+    let cores = by_count(machine, Kind::Core, u64::from(request.cores), now)?;
+    Some(cores.max(by_count(machine, Kind::Gpu, u64::from(request.gpus), now)?))
 }
 
 fn by_tally(

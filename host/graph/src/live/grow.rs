@@ -28,9 +28,11 @@ impl Resources {
         let nslots = held.nslots.saturating_add(selection.nslots);
         let (cores, gpus) = take::count(&graph, &takes);
         // Both parts are free now: the job's units were just released, and the new ones were checked.
+        self.machine.note_returns(id, false);
         self.machine.ledger.release(&graph, &mut self.machine.index, id, None)?;
         let all = Allocation { start, end, takes, flows, nslots, cores, gpus };
         self.machine.ledger.book(&graph, &mut self.machine.index, id, all);
+        self.machine.note_returns(id, true);
         self.changed(false, true);
         Ok(())
     }

@@ -5,7 +5,7 @@
 //!
 //! This module must never know a plan.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use fluxgate_formats::JobId;
 use fluxgate_formats::constraint::{Constraint, Target};
@@ -20,6 +20,7 @@ use crate::live::ledger::{Allocation, Ledger};
 use crate::live::levels::Levels;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
+use crate::live::returns::Returns;
 use crate::live::view::{Eligible, Overlay, View};
 use crate::live::{local, matcher, named, take};
 
@@ -30,6 +31,8 @@ pub(crate) struct Machine {
     pub(crate) index: Index,
     pub(crate) ledger: Ledger,
     pub(crate) reservations: Reservations,
+    /// What running jobs make free, once it was asked for.
+    pub(crate) all_returns: OnceLock<Returns>,
     pub(crate) calendar: Calendar,
     /// Which vertices above nodes are down.
     pub(crate) levels: Levels,
@@ -49,6 +52,7 @@ impl Clone for Machine {
             index: self.index.clone(),
             ledger: self.ledger.clone(),
             reservations: self.reservations.clone(),
+            all_returns: self.all_returns.clone(),
             calendar: self.calendar.clone(),
             levels: self.levels.clone(),
             unread: self.unread.clone(),
@@ -174,12 +178,13 @@ impl Machine {
         let (reservations, known) = (Reservations::default(), Mutex::default());
         let (levels, set_values) = (Levels::default(), Arc::default());
         let calendar = Calendar::default();
-        let unread = Arc::default();
+        let (unread, all_returns) = (Arc::default(), OnceLock::new());
         Machine {
             graph,
             index,
             ledger,
             reservations,
+            all_returns,
             calendar,
             levels,
             unread,

@@ -41,6 +41,7 @@ pub(crate) mod request;
 pub(crate) mod reservations;
 pub(crate) mod resource_kinds;
 pub(crate) mod resources;
+pub(crate) mod returns;
 pub(crate) mod share;
 pub(crate) mod take;
 #[cfg(test)]

@@ -13,6 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::live::cache::{CACHE_MAX, remember};
 use crate::live::calendar::{Beside, WindowMiss};
+use crate::live::counts;
 use crate::live::error::NoFit;
 use crate::live::future;
 use crate::live::hints::PlaceHint;
@@ -165,6 +166,9 @@ impl Resources {
     pub fn core_limits(&mut self, now: f64) -> Option<Vec<(u64, f64)>> {
         if self.machine.reservations.is_empty() {
             return Some(Vec::new());
+        }
+        if !counts::may_be_of_cores(&self.machine) {
+            return None;
         }
         self.with_plan(now, |plan, _| plan.core_limits())
     }

@@ -5,37 +5,53 @@
 //!
 //! This module must never know what the units are.
 
-/// Steps of a block before it is split.
+use std::sync::Arc;
+
+/// Steps of a block before it is split, in a profile of few blocks.
 const BLOCK_MAX: usize = 64;
 
-/// From `time` on, until the next step, `free` units are free.
+/// From `time` on, until the next step, `free` units and those of its block are free.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Step {
     time: f64,
-    free: u64,
+    free: i64,
 }
 
 #[derive(Debug, Clone)]
 struct Block {
     /// The time of its first step, beside the other blocks for the search.
     begin: f64,
-    /// Never empty; in order of time.
-    steps: Vec<Step>,
+    /// Added to each of its steps, so that a change of all is one of the block.
+    more: i64,
+    /// Never empty; in order of time. Shared by the copies of a profile until it changes.
+    steps: Arc<Vec<Step>>,
     least: u64,
     most: u64,
 }
 
 impl Block {
-    fn of(steps: Vec<Step>) -> Block {
+    fn of(steps: Vec<Step>, more: i64) -> Block {
         let begin = steps.first().map_or(f64::NEG_INFINITY, |step| step.time);
-        let mut block = Block { begin, steps, least: 0, most: 0 };
+        let mut block = Block { begin, more, steps: Arc::new(steps), least: 0, most: 0 };
         block.measure();
         block
     }
 
     fn measure(&mut self) {
-        self.least = self.steps.iter().map(|s| s.free).min().unwrap_or(0);
-        self.most = self.steps.iter().map(|s| s.free).max().unwrap_or(0);
+        let of = |free: Option<i64>| free.map_or(0, |free| (free + self.more) as u64);
+        let (least, most) =
+            (self.steps.iter().map(|s| s.free).min(), self.steps.iter().map(|s| s.free).max());
+        (self.least, self.most) = (of(least), of(most));
+    }
+
+    /// Free units of a step.
+    fn free(&self, step: usize) -> u64 {
+        (self.steps[step].free + self.more) as u64
+    }
+
+    /// The number of units of a step that means so many free units.
+    fn relative(&self, free: u64) -> i64 {
+        i64::try_from(free).unwrap_or(i64::MAX).saturating_sub(self.more)
     }
 }
 
@@ -43,22 +59,104 @@ impl Block {
 #[derive(Debug, Clone)]
 pub(crate) struct Profile {
     blocks: Vec<Block>,
+    /// Steps of a block before it is split: more in a profile of many steps, so that a copy, and a change from some time on, cost
+    /// as the root of their number.
+    block_max: usize,
 }
 
 impl Profile {
     /// `free` units at first; `changes` come in order of time and add.
     pub(crate) fn new(free: u64, changes: impl IntoIterator<Item = (f64, u64)>) -> Profile {
-        let mut steps = vec![Step { time: f64::NEG_INFINITY, free }];
+        let mut steps = vec![Step { time: f64::NEG_INFINITY, free: free as i64 }];
         for (time, more) in changes {
             let last = steps.len() - 1;
-            let free = steps[last].free.saturating_add(more);
+            let free = steps[last].free.saturating_add(more as i64);
             if steps[last].time == time {
                 steps[last].free = free;
             } else if more > 0 {
                 steps.push(Step { time, free });
             }
         }
-        Profile { blocks: steps.chunks(BLOCK_MAX / 2).map(|part| Block::of(part.to_vec())).collect() }
+        Profile::of(&steps, BLOCK_MAX)
+    }
+
+    fn of(steps: &[Step], mut block_max: usize) -> Profile {
+        while steps.len() > block_max * block_max {
+            block_max *= 2;
+        }
+        let blocks = steps.chunks(block_max / 2).map(|part| Block::of(part.to_vec(), 0)).collect();
+        Profile { blocks, block_max }
+    }
+
+    /// Fewer and longer blocks, where there are many.
+    fn balance(&mut self) {
+        if self.blocks.len() > 2 * self.block_max {
+            let absolute = |block: &Block, step: &Step| Step { free: step.free + block.more, ..*step };
+            let steps =
+                self.blocks.iter().flat_map(|block| block.steps.iter().map(move |s| absolute(block, s)));
+            *self = Profile::of(&steps.collect::<Vec<_>>(), 2 * self.block_max);
+        }
+    }
+
+    /// This profile as it is seen at `now` with so many units more: what would be free by then comes right after it.
+    pub(crate) fn seen_at(&self, now: f64, free: u64) -> Profile {
+        let soon = now.next_up();
+        let mut seen = self.clone();
+        for block in &mut seen.blocks {
+            block.more += free as i64;
+            block.least += free;
+            block.most += free;
+        }
+        let first = seen.blocks[0].free(0);
+        if self.free_at(now) == self.blocks[0].free(0)
+            && self.next_after(f64::NEG_INFINITY).is_none_or(|t| t > now)
+        {
+            return seen;
+        }
+        // The steps up to then.
+        let (block, step) = seen.cut(soon);
+        seen.blocks.drain(..block);
+        let it = &mut seen.blocks[0];
+        let mut steps = vec![Step { time: f64::NEG_INFINITY, free: it.relative(first) }];
+        steps.extend_from_slice(&it.steps[step..]);
+        *it = Block::of(steps, it.more);
+        seen
+    }
+
+    /// The time of the first step after `time`.
+    pub(crate) fn next_after(&self, time: f64) -> Option<f64> {
+        let (block, step) = self.at(time);
+        let next = self.blocks[block].steps.get(step + 1).map(|step| step.time);
+        next.or_else(|| self.blocks.get(block + 1).map(|block| block.begin))
+    }
+
+    /// The first time at which so many units are free.
+    pub(crate) fn first(&self, want: u64) -> Option<f64> {
+        let (block, step) = self.find((0, 0), |b| b.most >= want, want, |free, want| free >= want)?;
+        Some(self.blocks[block].steps[step].time)
+    }
+
+    /// Drops the step at a time if as much is free before it.
+    pub(crate) fn join(&mut self, time: f64) {
+        let (block, step) = self.at(time);
+        if self.blocks[block].steps[step].time != time || (block, step) == (0, 0) {
+            return;
+        }
+        let before = match step.checked_sub(1) {
+            Some(before) => self.blocks[block].free(before),
+            None => self.blocks[block - 1].free(self.blocks[block - 1].steps.len() - 1),
+        };
+        let it = &mut self.blocks[block];
+        if it.free(step) != before {
+            return;
+        }
+        if it.steps.len() == 1 {
+            self.blocks.remove(block);
+            return;
+        }
+        Arc::make_mut(&mut it.steps).remove(step);
+        it.begin = it.steps[0].time;
+        it.measure();
     }
 
     /// The step in force at `time`.
@@ -68,17 +166,19 @@ impl Profile {
         (block, step)
     }
 
-    /// The first step from a position on that satisfies the predicate; blocks are skipped by their minimum and
+    /// The first step from a position on whose free units are as wanted; blocks are skipped by their minimum and
     /// maximum.
     fn find(
         &self,
         (mut block, mut step): (usize, usize),
         maybe: impl Fn(&Block) -> bool,
-        wanted: impl Fn(u64) -> bool,
+        want: u64,
+        wanted: impl Fn(i64, i64) -> bool,
     ) -> Option<(usize, usize)> {
         while let Some(it) = self.blocks.get(block) {
+            let want = it.relative(want);
             if maybe(it)
-                && let Some(more) = it.steps[step..].iter().position(|s| wanted(s.free))
+                && let Some(more) = it.steps[step..].iter().position(|s| wanted(s.free, want))
             {
                 return Some((block, step + more));
             }
@@ -90,7 +190,7 @@ impl Profile {
     /// Free units at a time.
     pub(crate) fn free_at(&self, time: f64) -> u64 {
         let (block, step) = self.at(time);
-        self.blocks[block].steps[step].free
+        self.blocks[block].free(step)
     }
 
     /// The first time in `[start, end)` at which fewer than `want` units are free.
@@ -98,7 +198,7 @@ impl Profile {
         if want == 0 {
             return None;
         }
-        let (block, step) = self.find(self.at(start), |b| b.least < want, |free| free < want)?;
+        let (block, step) = self.find(self.at(start), |b| b.least < want, want, |free, want| free < want)?;
         let time = self.blocks[block].steps[step].time.max(start);
         (time < end).then_some(time)
     }
@@ -107,9 +207,10 @@ impl Profile {
     pub(crate) fn earliest(&self, want: u64, now: f64, duration: f64) -> Option<f64> {
         let mut from = self.at(now);
         loop {
-            let (block, step) = self.find(from, |b| b.most >= want, |free| free >= want)?;
+            let (block, step) = self.find(from, |b| b.most >= want, want, |free, want| free >= want)?;
             let start = self.blocks[block].steps[step].time.max(now);
-            let Some(next) = self.find((block, step), |b| b.least < want, |free| free < want) else {
+            let Some(next) = self.find((block, step), |b| b.least < want, want, |free, want| free < want)
+            else {
                 return Some(start);
             };
             if self.blocks[next.0].steps[next.1].time >= start + duration {
@@ -124,12 +225,12 @@ impl Profile {
     pub(crate) fn earliest_before(&self, want: u64, now: f64, duration: f64, limit: f64) -> Option<f64> {
         let mut from = self.at(now);
         loop {
-            let (block, step) = self.find(from, |b| b.most >= want, |free| free >= want)?;
+            let (block, step) = self.find(from, |b| b.most >= want, want, |free, want| free >= want)?;
             let start = self.blocks[block].steps[step].time.max(now);
             if start >= limit {
                 return None;
             }
-            let next = self.find((block, step), |b| b.least < want, |free| free < want);
+            let next = self.find((block, step), |b| b.least < want, want, |free, want| free < want);
             let Some(next) =
                 next.filter(|at| self.blocks[at.0].steps[at.1].time < limit.min(start + duration))
             else {
@@ -147,30 +248,31 @@ impl Profile {
         if self.short(units, start, end).is_some() {
             return false;
         }
-        self.edit(start, end, |free| *free -= units);
+        self.edit(start, end, -(units as i64));
         true
     }
 
     /// Returns units in `[start, end)`; `end` may be infinite.
     pub(crate) fn give(&mut self, units: u64, start: f64, end: f64) {
         if units > 0 && end > start {
-            self.edit(start, end, |free| *free = free.saturating_add(units));
+            self.edit(start, end, units as i64);
         }
     }
 
-    fn edit(&mut self, start: f64, end: f64, change: impl Fn(&mut u64)) {
+    fn edit(&mut self, start: f64, end: f64, change: i64) {
         self.cut(end);
         let (mut block, mut step) = self.cut(start);
         while let Some(it) = self.blocks.get_mut(block) {
             if it.begin >= end {
                 break;
             }
-            let all = step == 0 && it.steps.last().is_some_and(|step| step.time < end);
-            it.steps[step..].iter_mut().take_while(|s| s.time < end).for_each(|step| change(&mut step.free));
-            if all {
-                change(&mut it.least);
-                change(&mut it.most);
+            if step == 0 && it.steps.last().is_some_and(|step| step.time < end) {
+                it.more += change;
+                it.least = it.least.saturating_add_signed(change);
+                it.most = it.most.saturating_add_signed(change);
             } else {
+                let steps = Arc::make_mut(&mut it.steps)[step..].iter_mut();
+                steps.take_while(|s| s.time < end).for_each(|step| step.free += change);
                 it.measure();
             }
             (block, step) = (block + 1, 0);
@@ -185,9 +287,9 @@ impl Profile {
             if block.least >= least {
                 continue;
             }
-            for step in block.steps.iter() {
-                if step.free < least {
-                    least = step.free;
+            for (number, step) in block.steps.iter().enumerate() {
+                if block.free(number) < least {
+                    least = block.free(number);
                     descents.push((least, step.time));
                 }
             }
@@ -203,22 +305,41 @@ impl Profile {
     /// Makes a step start at `time`, if that is finite. Returns the step in force then.
     fn cut(&mut self, time: f64) -> (usize, usize) {
         let (block, step) = self.at(time);
+        let half = self.block_max / 2;
         let it = &mut self.blocks[block];
         let Step { time: begin, free } = it.steps[step];
         if !time.is_finite() || begin == time {
             return (block, step);
         }
-        it.steps.insert(step + 1, Step { time, free });
-        if it.steps.len() <= BLOCK_MAX {
+        let steps = Arc::make_mut(&mut it.steps);
+        steps.insert(step + 1, Step { time, free });
+        if steps.len() <= self.block_max {
             return (block, step + 1);
         }
-        let rest = it.steps.split_off(BLOCK_MAX / 2);
+        let (rest, more) = (steps.split_off(half), it.more);
         it.measure();
-        self.blocks.insert(block + 1, Block::of(rest));
-        match (step + 1).checked_sub(BLOCK_MAX / 2) {
+        self.blocks.insert(block + 1, Block::of(rest, more));
+        if self.blocks.len() > 2 * self.block_max {
+            self.balance();
+            return self.at(time);
+        }
+        match (step + 1).checked_sub(half) {
             Some(later) => (block + 1, later),
             None => (block, step + 1),
         }
+    }
+}
+
+#[cfg(test)]
+impl Profile {
+    /// Free units with the time from which on they are.
+    pub(crate) fn steps(&self) -> Vec<(f64, u64)> {
+        let free = |block: &Block| {
+            (0..block.steps.len()).map(|at| (block.steps[at].time, block.free(at))).collect::<Vec<_>>()
+        };
+        let mut all: Vec<(f64, u64)> = self.blocks.iter().flat_map(free).collect();
+        all.dedup_by(|next, before| next.1 == before.1);
+        all
     }
 }
 
@@ -233,6 +354,47 @@ mod tests {
 
     fn free(model: &Model, from: usize, to: usize) -> u64 {
         model[from..to.min(model.len())].iter().copied().min().unwrap_or(u64::MAX)
+    }
+
+    /// What the ends of these jobs make free, seen at a time.
+    fn seen(ends: &std::collections::BTreeMap<u32, u64>, now: f64, free: u64) -> Vec<(f64, u64)> {
+        let late = |end: u32| if f64::from(end) > now { f64::from(end) } else { now.next_up() };
+        Profile::new(free, ends.iter().map(|(end, units)| (late(*end), *units))).steps()
+    }
+
+    #[test]
+    fn changes_of_many_ends_are_those_of_a_profile_made_anew() {
+        let (mut kept, mut ends) = (Profile::new(0, []), std::collections::BTreeMap::new());
+        let mut random = 1u32;
+        for number in 0..30_000u32 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let (end, units) = (random >> 12, 1 + u64::from(random % 7));
+            if number % 3 == 2 {
+                let at = *ends.range(end..).next().or(ends.iter().next()).unwrap().0;
+                let units = ends.remove(&at).unwrap();
+                assert!(kept.take(units, f64::from(at), f64::INFINITY));
+                kept.join(f64::from(at));
+            } else {
+                *ends.entry(end).or_insert(0) += units;
+                kept.give(units, f64::from(end), f64::INFINITY);
+            }
+            if number % 3000 == 0 {
+                assert_eq!(kept.steps(), seen(&ends, -1.0, 0));
+                let now = f64::from(end);
+                assert_eq!(kept.seen_at(now, 9).steps(), seen(&ends, now, 9));
+                let all = kept.steps();
+                let half = &all[all.len() / 2];
+                assert_eq!(
+                    (kept.first(half.1), kept.next_after(half.0)),
+                    (Some(half.0), all.get(all.len() / 2 + 1).map(|s| s.0))
+                );
+            }
+        }
+        // Blocks are as long as there are many.
+        assert!(kept.blocks() < 600 && kept.block_max >= 128, "{} of {}", kept.blocks(), kept.block_max);
+        let copy = kept.clone();
+        kept.give(1, 1000.5, 2000.5);
+        assert_ne!(copy.steps(), kept.steps());
     }
 
     proptest! {

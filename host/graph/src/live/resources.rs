@@ -266,6 +266,9 @@ impl Resources {
     /// Sets the effective status of one node; false if it has it already.
     pub(crate) fn turn(&mut self, node: u32, status: Status) -> bool {
         let old = self.machine.index.status(node);
+        if !self.machine.index.state(node).idle {
+            self.machine.all_returns.take();
+        }
         if !self.machine.index.set_status(node, status) {
             return false;
         }
@@ -471,6 +474,7 @@ impl Resources {
         let mut kept = self.planning.plan.take();
         let in_step = kept.as_mut().is_some_and(|plan| plan.started(&self.machine, &allocation));
         self.machine.ledger.book(&graph, &mut self.machine.index, id, allocation);
+        self.machine.note_returns(id, true);
         if let Some(plan) = &mut kept
             && !in_step
         {
@@ -495,7 +499,10 @@ impl Resources {
         let upper = takes.iter().any(|take| take.node == NONE);
         let flows = held.map_or(0, |a| a.flows.len());
         let planned = held.filter(|_| self.planning.plan.is_some()).map(|a| (a.end, self.machine.returns(a)));
-        let last = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks)?;
+        self.machine.note_returns(id, false);
+        let released = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks);
+        self.machine.note_returns(id, true);
+        let last = released?;
         let ended = flows > 0 && self.machine.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
         self.keep_in_step(|plan, machine| {
             last && planned.is_some_and(|(end, returns)| plan.ended(machine, &nodes, returns, end))
@@ -512,7 +519,10 @@ impl Resources {
         if end.is_nan() || end <= start {
             return Err(span(start));
         }
-        let old = self.machine.ledger.set_end(id, end)?;
+        self.machine.note_returns(id, false);
+        let changed = self.machine.ledger.set_end(id, end);
+        self.machine.note_returns(id, true);
+        let old = changed?;
         self.changed(end < old, true);
         Ok(())
     }
