@@ -197,6 +197,7 @@ fn run(command: Command) -> Result<()> {
             let binaries = house.cargo("build").args(["--release", "--workspace", "--bins"]);
             policies::build_beside(&house, &[], binaries)?;
             let binary = house.target().join("release").join("fluxgate");
+            println!("{}", house.day_and_commit()?);
             // One that is named is run alone.
             let named = arguments.iter().any(|a| a == "--bench" || a.starts_with("--bench="));
             let all = (!named).then_some("--benches");
