@@ -88,14 +88,11 @@ impl Profile {
         Profile { blocks, block_max }
     }
 
-    /// Fewer and longer blocks, where there are many.
-    fn balance(&mut self) {
-        if self.blocks.len() > 2 * self.block_max {
-            let absolute = |block: &Block, step: &Step| Step { free: step.free + block.more, ..*step };
-            let steps =
-                self.blocks.iter().flat_map(|block| block.steps.iter().map(move |s| absolute(block, s)));
-            *self = Profile::of(&steps.collect::<Vec<_>>(), 2 * self.block_max);
-        }
+    /// Fewer and longer blocks.
+    fn merge(&mut self) {
+        let absolute = |block: &Block, step: &Step| Step { free: step.free + block.more, ..*step };
+        let steps = self.blocks.iter().flat_map(|block| block.steps.iter().map(move |s| absolute(block, s)));
+        *self = Profile::of(&steps.collect::<Vec<_>>(), 2 * self.block_max);
     }
 
     /// This profile as it is seen at `now` with so many units more: what would be free by then comes right after it.
@@ -108,9 +105,7 @@ impl Profile {
             block.most += free;
         }
         let first = seen.blocks[0].free(0);
-        if self.free_at(now) == self.blocks[0].free(0)
-            && self.next_after(f64::NEG_INFINITY).is_none_or(|t| t > now)
-        {
+        if self.next_after(f64::NEG_INFINITY).is_none_or(|t| t > now) {
             return seen;
         }
         // The steps up to then.
@@ -320,7 +315,7 @@ impl Profile {
         it.measure();
         self.blocks.insert(block + 1, Block::of(rest, more));
         if self.blocks.len() > 2 * self.block_max {
-            self.balance();
+            self.merge();
             return self.at(time);
         }
         match (step + 1).checked_sub(half) {
