@@ -10,19 +10,15 @@
 
 use fluxgate_formats::JobId;
 
-use crate::live::counts;
 use crate::live::reservations::Reservation;
 use crate::live::resources::Resources;
 
 impl Resources {
-    /// True if the reservations can be made anew one by one, by [`renew`](Self::renew): a plan in counts of
-    /// cores or gpus has all of them at their times, and no window meets any of them, or would if it started sooner.
+    /// True if the reservations can be made anew one by one, by [`renew`](Self::renew): a plan in counts has all of them
+    /// at their times, and no window meets any of them, or would if it started sooner.
     pub fn can_renew(&mut self, now: f64) -> bool {
         let due = self.machine.reservations.iter().next().is_some_and(|first| first.start >= now);
-        // Those of nodes are counted too, but not made anew.
-        due && counts::may_be_of_cores(&self.machine)
-            && !self.meets_any_window(now)
-            && self.with_plan(now, |plan, machine| plan.keeps_all(machine))
+        due && !self.meets_any_window(now) && self.with_plan(now, |plan, machine| plan.keeps_all(machine))
     }
 
     /// True if a window is between now and the last end of a reservation.
