@@ -17,6 +17,7 @@ impl Session {
     /// The resources counted as allocated; see [`Event::Audit`].
     pub(super) fn ask_allocated(&mut self, second: bool, out: &mut Vec<Output>) {
         self.watch.unsettled.clear();
+        self.tell_unread(out);
         let request = Message::request("job-manager.resource-status");
         self.watch.tag = self.put(request, Question::Allocated, out);
         self.step(Step::Count { second });
@@ -116,6 +117,8 @@ impl Session {
 
     pub(super) fn on_allocated(&mut self, message: &Message, out: &mut Vec<Output>) {
         let Step::Count { second } = self.watch.step else { return };
+        // The engine may have refused an R since the question.
+        self.tell_unread(out);
         let (errnum, text) = words(message);
         match errnum {
             0 => {}

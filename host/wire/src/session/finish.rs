@@ -54,7 +54,7 @@ impl Session {
             }
             Action::Raise { id, kind, severity, note } => {
                 if kind == SCHEDULER_RESTART {
-                    self.note_unread(id, true, out);
+                    self.note_unread(id, true);
                 }
                 self.raise(id, &kind, severity, &note, out);
             }

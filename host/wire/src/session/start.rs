@@ -292,11 +292,11 @@ impl Session {
                 // In an audit no job is killed because its R cannot be read: its ranks are withheld.
                 Err(error) if self.watch.is_looking_up() && !self.watch.is_offline() => {
                     fluxgate_log::log!(RNotFound, job = %id, error, "holds resources, but its R cannot be found");
-                    self.note_unread(id, false, out);
+                    self.note_unread(id, false);
                 }
                 Err(error) => {
                     let note = format!("failed to reallocate R for running job: {error}");
-                    self.note_unread(id, false, out);
+                    self.note_unread(id, false);
                     self.raise(id, SCHEDULER_RESTART, 0, &note, out);
                 }
             }

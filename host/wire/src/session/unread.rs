@@ -49,11 +49,11 @@ impl Unread {
 
 impl Session {
     /// What a job holds is not known: its R could not be read, or was read and could not be taken. A job manager without a count
-    /// has such a job's resources as free.
-    pub(super) fn note_unread(&mut self, id: JobId, read: bool, out: &mut Vec<Output>) {
+    /// has such a job's resources as free. The engine is told of all of them together before the next count, and nothing starts
+    /// before that.
+    pub(super) fn note_unread(&mut self, id: JobId, read: bool) {
         if self.audits() {
             self.watch.unread.insert(id, read);
-            self.tell_unread(out);
         }
     }
 
