@@ -117,8 +117,8 @@ pub enum Event {
         /// Its value; `None` removes it.
         value: Option<String>,
     },
-    /// The jobs that hold resources of which R could not be read, in the place of those of the event before. While there are any,
-    /// nothing is taken of vertices above nodes.
+    /// The jobs that hold resources of which R could not be read, of many the first, in the place of those of the event before.
+    /// While there are any, nothing is taken of vertices above nodes.
     Unread(Vec<JobId>),
     /// A window is made, or takes the place of the one of its name. Ignored when the ledger cannot take it.
     PutWindow(Box<Window>),

@@ -345,8 +345,8 @@ impl Log {
             Event::VertexProperty { paths, key, value } => {
                 EventRecord::VertexProperty(paths.clone(), key.clone(), value.clone())
             }
-            // A window has no numbers that JSON lacks: its times are finite.
             Event::Unread(jobs) => EventRecord::Unread(jobs.clone()),
+            // A window has no numbers that JSON lacks: its times are finite.
             Event::PutWindow(window) => {
                 EventRecord::PutWindow(serde_json::to_string(window).unwrap_or_default())
             }

@@ -69,12 +69,13 @@ pub(crate) fn earliest(machine: &Machine, request: &Request, eligible: &Eligible
 }
 
 fn by_count(machine: &Machine, kind: Kind, want: u64, now: f64) -> Option<f64> {
+    let short = want.saturating_sub(machine.free_of(kind));
+    if short == 0 {
+        return Some(now);
+    }
     let all = machine.all_returns();
     let returns = if kind == Kind::Core { &all.cores } else { &all.gpus };
-    match want.saturating_sub(machine.free_of(kind)) {
-        0 => Some(now),
-        short => Some(ends_at(returns.first(short)?, now)),
-    }
+    Some(ends_at(returns.first(short)?, now))
 }
 
 /// The time before which totals refuse the request; `None` if they always do.

@@ -51,6 +51,9 @@ impl Machine {
 
     /// The allocation of a job was made, or is about to be released or changed.
     pub(crate) fn note_returns(&mut self, id: JobId, made: bool) {
+        if self.all_returns.get().is_none() {
+            return;
+        }
         let back = |allocation: &Allocation| (allocation.end, self.returns(allocation));
         if let Some((end, units)) = self.ledger.jobs().get(&id).map(back).filter(|(end, _)| end.is_finite())
             && let Some(all) = self.all_returns.get_mut()

@@ -27,12 +27,12 @@ impl Resources {
         if *self.machine.unread == *jobs {
             return false;
         }
-        let fewer = jobs.is_empty();
+        let known = jobs.is_empty();
         self.machine.unread = Arc::from(jobs);
-        if fewer {
+        if known {
             self.help([], true);
         }
-        self.changed(fewer, true);
+        self.changed(known, true);
         true
     }
 

@@ -3,6 +3,8 @@
 //! This module has the questions and answers only. The engine, which has the ledger, decides what follows from them.
 //! [`super::watch`] determines when this happens. This module does not know the allocation of any job.
 
+use std::collections::BTreeSet;
+
 use fluxgate_engine::{AuditReport, Event};
 use fluxgate_formats::{Idset, JobId, R};
 
@@ -85,7 +87,8 @@ impl Session {
         self.watch.blame(given_up);
         let mut hello_jobs = std::mem::take(&mut self.watch.hello_jobs);
         if self.watch.complete {
-            self.watch.unread.retain(|id| unknown.contains(id));
+            let hold: BTreeSet<&JobId> = unknown.iter().collect();
+            self.watch.unread.retain(|id| hold.contains(id));
             self.tell_unread(out);
         }
         // An R that could not be taken is not looked up again while the job manager is there: each time the job would get the
@@ -130,7 +133,7 @@ impl Session {
                     fluxgate_log::log!(NoAudits, "the job manager does not tell what it counts: no audits");
                 }
                 self.watch.auditing = Some(false);
-                self.watch.unread.retain(|_| false);
+                self.watch.unread.clear();
                 self.tell_unread(out);
                 return self.audited(true);
             }

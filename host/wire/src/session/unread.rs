@@ -11,22 +11,21 @@ use fluxgate_formats::JobId;
 
 use super::{Output, Session};
 
+/// Most jobs that the engine is told: those that a reason names, and one more.
+const TOLD_MAX: usize = 4;
+
 /// The jobs. See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
     /// And whether their R was read.
     jobs: BTreeMap<JobId, bool>,
-    /// True if the engine was told other jobs.
-    changed: bool,
+    /// What the engine was told.
+    told: Vec<JobId>,
 }
 
 impl Unread {
     pub(super) fn is_empty(&self) -> bool {
         self.jobs.is_empty()
-    }
-
-    fn insert(&mut self, id: JobId, read: bool) {
-        self.changed |= self.jobs.insert(id, read).is_none();
     }
 
     /// True if the R of the job was read and could not be taken: it names ranks that are lost for good.
@@ -36,14 +35,17 @@ impl Unread {
 
     /// It is known, or the job holds nothing more.
     pub(super) fn remove(&mut self, id: JobId) {
-        self.changed |= self.jobs.remove(&id).is_some();
+        self.jobs.remove(&id);
     }
 
     /// Of these jobs, those that still hold resources.
     pub(super) fn retain(&mut self, holds: impl Fn(&JobId) -> bool) {
-        let before = self.jobs.len();
         self.jobs.retain(|id, _| holds(id));
-        self.changed |= self.jobs.len() != before;
+    }
+
+    /// None of them does, as far as can be known.
+    pub(super) fn clear(&mut self) {
+        self.jobs.clear();
     }
 }
 
@@ -53,15 +55,16 @@ impl Session {
     /// before that.
     pub(super) fn note_unread(&mut self, id: JobId, read: bool) {
         if self.audits() {
-            self.watch.unread.insert(id, read);
+            self.watch.unread.jobs.insert(id, read);
         }
     }
 
-    /// Tells the engine of the jobs, if they changed.
+    /// Tells the engine of the jobs, of many the first, if it was told others.
     pub(super) fn tell_unread(&mut self, out: &mut Vec<Output>) {
         let unread = &mut self.watch.unread;
-        if std::mem::take(&mut unread.changed) {
-            out.push(Output::Engine(Event::Unread(unread.jobs.keys().copied().collect())));
+        if !unread.jobs.keys().take(TOLD_MAX).eq(&unread.told) {
+            unread.told = unread.jobs.keys().take(TOLD_MAX).copied().collect();
+            out.push(Output::Engine(Event::Unread(unread.told.clone())));
         }
     }
 }
