@@ -7,11 +7,9 @@
 
 use std::sync::Arc;
 
-use fixedbitset::FixedBitSet;
 use fluxgate_formats::JobId;
 
 use crate::layout::template::TemplateId;
-use crate::live::future;
 use crate::live::ledger::Allocation;
 use crate::live::machine::{Helps, Machine};
 use crate::live::places::Delay;
@@ -71,20 +69,7 @@ impl Units {
             let all = machine.all_returns();
             return (all.cores.seen_at(now, free.0), all.gpus.seen_at(now, free.1));
         };
-        // A node is released when the last job on it ends.
-        let mut seen = FixedBitSet::with_capacity(machine.graph.nodes.len());
-        let mut returns: Vec<(f64, u64)> = Vec::new();
-        for (end, id) in machine.ledger.ends().rev() {
-            let last = take::nodes(&machine.ledger.jobs()[&id].takes)
-                .filter(|(node, _)| !seen.put(*node as usize) && machine.index.is_up(*node))
-                .filter(|(node, _)| is_of(machine, *node, &of.templates))
-                .count() as u64;
-            if last > 0 && end.is_finite() {
-                returns.push((future::ends_at(end, now), last));
-            }
-        }
-        returns.reverse();
-        (Profile::new(free.0, returns), Profile::new(free.1, []))
+        machine.with_node_ends(&of.templates, |idle| (idle.seen_at(now, free.0), Profile::new(free.1, [])))
     }
 }
 

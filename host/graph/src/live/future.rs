@@ -59,6 +59,14 @@ pub(crate) fn earliest(machine: &Machine, request: &Request, eligible: &Eligible
     {
         return Some(now);
     }
+    let helps = machine.helps(request);
+    if let Some(want) = helps.nodes.filter(|_| !helps.upper && matcher::tally_decides(request)) {
+        let short = want.saturating_sub(machine.index.idle_of(&helps.templates));
+        if short > 0 {
+            let first = machine.with_node_ends(&helps.templates, |idle| idle.first(short))?;
+            return Some(ends_at(first, now));
+        }
+    }
     let from = enough_counts(machine, request, now)?;
     match matcher::tally(request) {
         Some((need, want)) if matcher::tally_decides(request) => {

@@ -20,6 +20,7 @@ use crate::live::ledger::{Allocation, Ledger};
 use crate::live::levels::Levels;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
+use crate::live::node_ends::NodeEnds;
 use crate::live::returns::Returns;
 use crate::live::view::{Eligible, Overlay, View};
 use crate::live::{local, matcher, named, take};
@@ -33,6 +34,8 @@ pub(crate) struct Machine {
     pub(crate) reservations: Reservations,
     /// What running jobs make free, once it was asked for.
     pub(crate) all_returns: OnceLock<Returns>,
+    /// When nodes become idle, once it was asked for.
+    pub(crate) node_ends: Mutex<Option<NodeEnds>>,
     pub(crate) calendar: Calendar,
     /// Which vertices above nodes are down.
     pub(crate) levels: Levels,
@@ -53,6 +56,7 @@ impl Clone for Machine {
             ledger: self.ledger.clone(),
             reservations: self.reservations.clone(),
             all_returns: self.all_returns.clone(),
+            node_ends: Mutex::new(self.node_ends.lock().unwrap_or_else(PoisonError::into_inner).clone()),
             calendar: self.calendar.clone(),
             levels: self.levels.clone(),
             unread: self.unread.clone(),
@@ -178,13 +182,14 @@ impl Machine {
         let (reservations, known) = (Reservations::default(), Mutex::default());
         let (levels, set_values) = (Levels::default(), Arc::default());
         let calendar = Calendar::default();
-        let (unread, all_returns) = (Arc::default(), OnceLock::new());
+        let (unread, all_returns, node_ends) = (Arc::default(), OnceLock::new(), Mutex::default());
         Machine {
             graph,
             index,
             ledger,
             reservations,
             all_returns,
+            node_ends,
             calendar,
             levels,
             unread,
@@ -207,6 +212,7 @@ impl Machine {
     /// Forgets what depends on templates, after nodes got other templates.
     pub(crate) fn forget_templates(&mut self) {
         *self.known.get_mut().unwrap_or_else(PoisonError::into_inner) = Known::default();
+        *self.node_ends.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The nodes that the constraint of a request allows.

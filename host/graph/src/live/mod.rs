@@ -24,6 +24,7 @@ pub(crate) mod local;
 pub(crate) mod machine;
 pub(crate) mod matcher;
 mod named;
+mod node_ends;
 pub(crate) mod node_rows;
 pub(crate) mod node_tests;
 pub(crate) mod paths;

@@ -118,7 +118,7 @@ impl Plan {
     /// Are the places what a simulation finds, each reservation where it was?
     #[cfg(test)]
     pub(crate) fn is_in_step(&self, machine: &Machine) -> bool {
-        assert!(machine.returns_are_in_step());
+        assert!(machine.returns_are_in_step() && machine.node_ends_are_in_step());
         let Some(places) = self.places.as_ref().filter(|_| !self.is_expired()) else { return true };
         let anew = simulate(machine, self.now, &places.hints(&self.hints), None).unwrap_or_default();
         let said = |steps: &[Step]| {

@@ -272,6 +272,9 @@ impl Resources {
         if !self.machine.index.set_status(node, status) {
             return false;
         }
+        if (old == Status::Up) != (status == Status::Up) {
+            self.machine.note_node_status(node);
+        }
         let counted = u32::from(self.machine.graph.template(node).node);
         match status {
             Status::Up => self.totals.up_nodes += counted,

@@ -51,6 +51,7 @@ impl Machine {
 
     /// The allocation of a job was made, or is about to be released or changed.
     pub(crate) fn note_returns(&mut self, id: JobId, made: bool) {
+        self.note_node_ends(id, made);
         if self.all_returns.get().is_none() {
             return;
         }
