@@ -186,6 +186,11 @@ impl<'de> Deserialize<'de> for Constraint {
     }
 }
 
+/// Can a property have this name (RFC 20)? It has at least one character, and none of ``! & ' " ^ ` | ( )``.
+pub fn is_property_name(name: &str) -> bool {
+    check_property_name(name).is_ok()
+}
+
 /// Why `name` cannot be the name of a property (RFC 20): the first forbidden character, or that it is empty.
 pub(crate) fn check_property_name(name: &str) -> Result<(), String> {
     if name.is_empty() {

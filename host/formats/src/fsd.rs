@@ -192,6 +192,10 @@ fn hexadecimal(text: &str) -> Option<(f64, usize)> {
         scale = scale.saturating_add(power);
         length += more;
     }
+    // A power that is out of range makes no number of these.
+    if value == 0.0 || value.is_infinite() {
+        return Some((value, length));
+    }
     // The power in two halves, because 2^scale alone may be out of range while the product is not.
     let scale = scale.clamp(-2200, 2200);
     let half = scale / 2;
@@ -246,6 +250,7 @@ mod tests {
             ("strtod", "+5s", 5.0),
             ("strtod", "-0", 0.0),
             ("strtod", "0x10", 16.0),
+            ("strtod", "0x0p9999999999", 0.0),
             ("strtod", "0X1.8p1m", 180.0),
             ("strtod, d is a digit", "0x5d", 93.0),
             ("strtod, too small", "1e-400", 0.0),

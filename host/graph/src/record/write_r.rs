@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use fluxgate_formats::Idset;
+use fluxgate_formats::constraint::is_property_name;
 use fluxgate_formats::idset::MAX_ID;
 use fluxgate_formats::rset::{Children, R, RLite};
 
@@ -231,7 +232,8 @@ impl<'a> Assembly<'a> {
                 Whose::Inventory => graph.added.contains(&(node, name)),
                 Whose::Now => false,
             };
-            if hidden {
+            // RFC 20 has no such names; a graph may.
+            if hidden || !is_property_name(text) {
                 continue;
             }
             match self.r.properties.get_mut(text) {

@@ -4,7 +4,7 @@
 //!
 //! - Nodes of the graph are bound to ranks by host name, since the graph's own ranks may be those of another boot or of an
 //!   enclosing instance. Hosts with one name are bound in order of rank; where no host name of the graph is known, ranks
-//!   decide.
+//!   decide, and nodes have the host names of R.
 //! - A node that only one side names cannot be scheduled.
 //! - Ids of cores and gpus that differ from those of R, but are as many, are R's in the same order. Others that R lacks are
 //!   left out; those that the graph lacks (a graph in shorthand) are added below the node.
@@ -25,8 +25,13 @@ use super::site::{Fate, NAMED, Outline, name};
 type Numbered = (Option<u32>, usize);
 
 /// Binds the execution targets of the graph to the ranks of R, and drops targets that are not bound with all vertices
-/// below them. The text names the hosts that only one side has, and says where ranks differ.
-pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Option<String> {
+/// below them. The text names the hosts that only one side has, and says where ranks differ; beside it are the host names of
+/// targets that have another name in the graph, by rank.
+pub(super) fn bind(
+    nodes: &[&RawValue],
+    seen: &mut [Outline<'_>],
+    r: &R,
+) -> (Option<String>, BTreeMap<u32, String>) {
     let targets = targets(seen);
     // By host: the ranks of R, in order, and the targets of the graph, in order of their own ranks.
     let mut hosts: BTreeMap<String, (Vec<u32>, Vec<Numbered>)> = BTreeMap::new();
@@ -39,6 +44,7 @@ pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Opti
     let mut bound: HashMap<usize, u32> = HashMap::new();
     let (mut only_r, mut only_graph, mut differ): (Vec<String>, Vec<String>, Vec<String>) =
         Default::default();
+    let mut renamed = BTreeMap::new();
     let any = hosts.values().any(|(ranks, targets)| !ranks.is_empty() && !targets.is_empty());
     if any {
         for (name, (ranks, mut targets)) in hosts {
@@ -57,6 +63,7 @@ pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Opti
         let own = |at: &usize| seen[*at].rank.filter(|rank| ranks.contains(*rank));
         bound.extend(targets.iter().filter_map(|at| Some((*at, own(at)?))));
         differ = r.nodelist.iter().collect();
+        renamed = r.hosts().collect();
     }
     for at in targets {
         seen[at].fate = bound.get(&at).map_or(Fate::Dropped, |rank| Fate::Target(Some(*rank)));
@@ -71,7 +78,7 @@ pub(super) fn bind(nodes: &[&RawValue], seen: &mut [Outline<'_>], r: &R) -> Opti
     let told = |(hosts, what): (Vec<String>, &str)| {
         format!("scheduling.graph: hosts {} {what}", hosts.iter().collect::<Hostlist>())
     };
-    said.map(told).reduce(|a, b| format!("{a}; {b}"))
+    (said.map(told).reduce(|a, b| format!("{a}; {b}")), renamed)
 }
 
 /// The execution targets of a graph without R, with the ranks that the graph gives them.

@@ -62,7 +62,12 @@ pub(super) struct Metadata<'a> {
     pub(super) status: Option<i64>,
 }
 
-impl Metadata<'_> {
+impl<'a> Metadata<'a> {
+    /// Gives the vertex another name.
+    pub(super) fn rename(&mut self, name: &'a str) {
+        self.name = Some(Text(Cow::Borrowed(name)));
+    }
+
     /// The containment path.
     pub(super) fn path(&self) -> Option<&str> {
         self.paths.as_ref()?.containment()

@@ -16,6 +16,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use fluxgate_formats::Hostlist;
 use fluxgate_formats::rset::R;
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,7 +30,7 @@ use crate::layout::site::Label;
 use crate::layout::vertex::{Ids, NONE};
 
 use super::bind::{bind, bind_alone, members};
-use super::jgf::{self, ById, JsonNode, Paths, Said, Text};
+use super::jgf::{self, ById, JsonNode, Metadata, Paths, Said, Text};
 
 /// Longest text.
 const BYTES_MAX: usize = 1 << 30;
@@ -167,10 +168,10 @@ pub(super) fn load(
     let links = parents(&edges, &mut seen)?;
     drop(edges);
     let pathless = check_paths(&seen)?;
-    let (mut unbound, mut missing) = (None, Vec::new());
+    let (mut unbound, mut renamed, mut missing) = (None, BTreeMap::new(), Vec::new());
     match r {
         Some(r) => {
-            unbound = bind(nodes, &mut seen, r);
+            (unbound, renamed) = bind(nodes, &mut seen, r);
             missing = members(&mut seen, r);
         }
         None => bind_alone(&mut seen),
@@ -180,7 +181,7 @@ pub(super) fn load(
     for (index, vertex) in seen.iter().enumerate() {
         pools.push(match vertex.fate {
             Fate::Dropped => None,
-            _ => Some(add(&mut build, nodes, index, &seen, r, pathless)?),
+            _ => Some(add(&mut build, nodes, index, &seen, (r, &renamed), pathless)?),
         });
     }
     let fault = |e: GraphError| graph_fault(&e, &seen, &pools);
@@ -289,11 +290,13 @@ fn made_path(nodes: &[&RawValue], seen: &[Outline<'_>], index: usize) -> String 
 /// The name of a vertex, given or by basename and id.
 pub(super) fn name(nodes: &[&RawValue], seen: &[Outline<'_>], at: usize) -> String {
     let node: Option<JsonNode<'_>> = serde_json::from_str(nodes[at].get()).ok();
-    let (given, base) = node.as_ref().map_or((None, None), |node| node.metadata.names());
-    let made = || {
-        let base = base.unwrap_or(seen[at].type_);
-        seen[at].number.map_or(base.to_owned(), |id| format!("{base}{id}"))
-    };
+    named(node.as_ref().map(|node| &node.metadata), &seen[at])
+}
+
+fn named(metadata: Option<&Metadata<'_>>, vertex: &Outline<'_>) -> String {
+    let (given, base) = metadata.map_or((None, None), Metadata::names);
+    let base = base.unwrap_or(vertex.type_);
+    let made = || vertex.number.map_or(base.to_owned(), |id| format!("{base}{id}"));
     given.map_or_else(made, str::to_owned)
 }
 
@@ -381,7 +384,7 @@ fn add(
     nodes: &[&RawValue],
     index: usize,
     seen: &[Outline<'_>],
-    r: Option<&R>,
+    (r, renamed): (Option<&R>, &BTreeMap<u32, String>),
     pathless: bool,
 ) -> Result<PoolId, LoadError> {
     let vertex = &seen[index];
@@ -400,7 +403,17 @@ fn add(
     }
     let (mut labelled, mut down) = (!NAMED.contains(&vertex.type_), false);
     match vertex.fate {
-        Fate::Target(rank) => metadata.rank = rank.map(i64::from),
+        Fate::Target(rank) => {
+            metadata.rank = rank.map(i64::from);
+            if let Some(host) = rank.and_then(|rank| renamed.get(&rank)) {
+                metadata.rename(host);
+            }
+            // A host name of R is one.
+            let alone = r.is_none().then(|| Hostlist::new().push(&named(Some(&metadata), vertex)));
+            if let Some(Err(why)) = alone {
+                return Err(jgf::fault(place(".metadata.name"), why.to_string()));
+            }
+        }
         Fate::Renumbered(id) => metadata.id = Some(i64::from(id)),
         _ => down = metadata.status == Some(1) && vertex.rank.is_none(),
     }

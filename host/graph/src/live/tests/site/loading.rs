@@ -57,6 +57,25 @@ fn site_8_what_is_wrong_is_named() {
 }
 
 #[test]
+fn what_a_graph_calls_a_node_and_no_r_can_say_never_gets_into_an_r() {
+    let mut value = Rabbits::default().value();
+    let nodes = value["scheduling"]["graph"]["nodes"].as_array_mut().unwrap();
+    let nodes: Vec<&mut Value> = nodes.iter_mut().filter(|n| n["metadata"]["type"] == "node").collect();
+    for (number, node) in nodes.into_iter().enumerate() {
+        node["metadata"]["name"] = format!("[{number}").into();
+        node["metadata"]["properties"] = json!({"good": "", "pdu's": "", "a)": ""});
+    }
+    let mut m = load(&value);
+    let r = run(&mut m, 1, &beside(2, 10)).unwrap();
+    assert_eq!(r.nodelist.to_string(), "n[0-1]");
+    assert_eq!(r.properties.keys().collect::<Vec<_>>(), ["good"]);
+    assert_eq!(R::from_json(&r.to_json()).unwrap(), r);
+    // Without R the graph alone says what hosts are called.
+    let error = Resources::from_jgf(&value["scheduling"].to_string()).unwrap_err().to_string();
+    assert!(error.contains(".metadata.name: ") && error.contains("[0"), "{error}");
+}
+
+#[test]
 fn site_5_119_hosts_that_one_side_lacks_are_not_scheduled() {
     let site = Rabbits::default();
     let mut value = site.value();
