@@ -11,7 +11,8 @@
 //! 4. as 1, with 100 k pending jobs, beside reservations of administrators: none, one that is far away, one thousand that are
 //!    far away, and one thousand of which one begins or ends in every round;
 //! 5. as 2, with 10 k pending jobs, on machines of 64 to 131,072 nodes;
-//! 6. as 5, where the first job asks for three quarters of the nodes as a whole.
+//! 6. as 5, where the first job asks for three quarters of the nodes as a whole;
+//! 7. as 6, for a quarter of the nodes, and each job that starts ends after the reservation of the first.
 //!
 //! Arguments are numbers of tables: `cargo xtask bench --bench depth -- 2 3`.
 
@@ -93,8 +94,13 @@ fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
 }
 
 /// A machine of 32 cores a node that jobs of a node each fill, or but for every second node; so many pending jobs of
-/// many kinds, behind one that asks for three quarters of the cores, or of the nodes.
-fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool, whole: bool) -> Scene {
+/// many kinds, behind one that asks for three quarters of the cores.
+fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
+    behind(easy, nodes, depth, half, job(24 * nodes, 1e6))
+}
+
+/// The same behind this job.
+fn behind(easy: &Compiled, nodes: u32, depth: u64, half: bool, first: Arc<Jobspec>) -> Scene {
     let policy = easy.instantiate(&Default::default()).expect("easy starts");
     let mut engine = empty(nodes, 32 * nodes, Box::new(policy));
     let mut running = Vec::new();
@@ -113,7 +119,6 @@ fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool, whole: bool) 
     }
     // The small jobs, the one with the latest end last.
     running.truncate(if half { small as usize / 2 } else { small as usize });
-    let first = if whole { whole_nodes(nodes / 4 * 3, 1e6) } else { job(24 * nodes, 1e6) };
     engine.step(alloc(WAITING_FROM * 100, first), 0.75);
     let shortest = if half { 2e6 } else { 600.0 };
     for number in 1..depth {
@@ -193,22 +198,28 @@ fn main() {
     {
         if wanted(table) {
             head(name);
-            depths.iter().for_each(|depth| {
-                show(&depth.to_string(), &rounds(many_kinds(&easy, 64, *depth, half, false)))
-            });
+            depths
+                .iter()
+                .for_each(|depth| show(&depth.to_string(), &rounds(many_kinds(&easy, 64, *depth, half))));
         }
     }
     if wanted("4") {
         head("windows");
         beside_windows(&easy);
     }
-    for (table, name, whole) in
-        [("5", "nodes, 10,000 pending", false), ("6", "nodes, behind a job of whole nodes", true)]
-    {
+    let many = |nodes| many_kinds(&easy, nodes, 10_000, false);
+    let behind = |nodes, of: u32| behind(&easy, nodes, 10_000, false, whole_nodes(of, 1e6));
+    let late = |nodes| Scene { next: |_| job(1, 3e6), ..behind(nodes, nodes / 4) };
+    let rows: [(&str, &str, &dyn Fn(u32) -> Scene); 3] = [
+        ("5", "nodes, 10,000 pending", &many),
+        ("6", "nodes, behind a job of whole nodes", &|nodes| behind(nodes, nodes / 4 * 3)),
+        ("7", "nodes, beside a job of whole nodes", &late),
+    ];
+    for (table, name, scene) in rows {
         if wanted(table) {
             head(name);
             for nodes in [64, 512, 4096, 32_768, 131_072] {
-                show(&nodes.to_string(), &rounds(many_kinds(&easy, nodes, 10_000, false, whole)));
+                show(&nodes.to_string(), &rounds(scene(nodes)));
             }
         }
     }
