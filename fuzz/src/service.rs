@@ -45,6 +45,8 @@ struct World {
     book: Book,
     /// Jobs that hold something.
     running: BTreeSet<u64>,
+    /// Jobs of messages with a part exchanged, which nobody gives back.
+    bent: BTreeSet<u64>,
     /// Values of the KVS.
     kvs: BTreeMap<String, Value>,
     acquire: Option<Message>,
@@ -99,6 +101,7 @@ impl World {
             outside,
             book,
             running: BTreeSet::new(),
+            bent: BTreeSet::new(),
             kvs: BTreeMap::new(),
             acquire: None,
             open: Vec::new(),
@@ -290,7 +293,10 @@ impl World {
     /// A job gives up all that it has, or a part.
     fn free(&mut self, id: u64, bytes: &mut Bytes<'_>) {
         if !self.running.contains(&id) {
-            return self.job_manager("sched.free", &json!({"id": id + 100, "final": true}));
+            if !self.bent.contains(&(id + 100)) {
+                self.job_manager("sched.free", &json!({"id": id + 100, "final": true}));
+            }
+            return;
         }
         let rank = bytes.below(NODES + 1);
         let held: BTreeSet<u32> = self.book.of(id).into_iter().map(|unit| unit.0).collect();
@@ -349,10 +355,17 @@ impl World {
         };
         let payload = bytes.bent(payload, FIELDS);
         // The exchanged part may have named one of them after all.
-        let named = payload["id"].as_u64().is_some_and(|id| id <= u64::from(JOBS));
-        if !named {
-            self.job_manager(topic, &payload);
+        let id = payload["id"].as_u64();
+        let named = id.is_some_and(|id| id <= u64::from(JOBS));
+        // What such a job got stays in the book.
+        let freed = topic == "sched.free" && id.is_some_and(|id| self.bent.contains(&id));
+        if named || freed {
+            return;
         }
+        if topic == "sched.alloc" {
+            self.bent.extend(id);
+        }
+        self.job_manager(topic, &payload);
     }
 }
 
