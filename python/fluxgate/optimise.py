@@ -75,6 +75,7 @@ def optimise(
     alive = list(range(trials))
     rows: List[Dict[str, Any]] = []
     last: List[Dict[str, Any]] = []
+    order: List[Dict[str, Any]] = []
     for number, share in enumerate(rounds, start=1):
         part = log[: max(1, int(cut * share))]
         last = []

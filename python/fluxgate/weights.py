@@ -123,7 +123,8 @@ def export(
     if not layers:
         raise OptionError("a network: found no layer, accepted is at least 1")
     hashes = list(trained_on)
-    log = getattr(getattr(env, "unwrapped", None), "log", None)
+    unwrapped: Any = getattr(env, "unwrapped", None)
+    log = getattr(unwrapped, "log", None)
     if not hashes and log is not None and log.sha256 is not None:
         numbers = log.frame()["job"]
         hashes = [f"{log.sha256}:{numbers.min()}-{numbers.max()}"]
@@ -131,9 +132,9 @@ def export(
     if kind is None:
         kind = "kernel" if outputs == 1 and inputs < options["window"] * 4 else "flat"
     scales = options["scales"]
-    if "cores=" not in scales and getattr(env, "unwrapped", None) is not None:
+    if "cores=" not in scales and unwrapped is not None:
         # The network saw shares of this machine.
-        scales = ",".join(part for part in (scales, f"cores={env.unwrapped.machine._machine.core_count}") if part)
+        scales = ",".join(part for part in (scales, f"cores={unwrapped.machine._machine.core_count}") if part)
     said = {
         "format": "1",
         "features": options["features"],

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import json
 import os
 import subprocess
 import sys
@@ -78,19 +79,34 @@ def test_res_23_the_stub_has_the_parameters_of_the_module():
                 assert parameters(each.args) == found, f"{node.name}.{each.name}"
 
 
+def examples(folder):
+    """Files with the blocks of the pages."""
+    made = {"example.py": "python.md", "training.py": "training.md"}
+    for name, page in made.items():
+        (folder / name).write_text("\n".join(code for _, code in code_blocks(ROOT / "docs" / page)))
+    return [folder / name for name in made]
+
+
 def test_res_23_the_package_is_typed(tmp_path):
     pytest.importorskip("mypy")
     assert (HERE / "py.typed").exists()
-    example = tmp_path / "example.py"
-    blocks = "\n".join(code for _, code in code_blocks(ROOT / "docs/python.md"))
-    example.write_text(blocks)
-    training = tmp_path / "training.py"
-    training.write_text("\n".join(code for _, code in code_blocks(ROOT / "docs/training.md")))
     settings = tmp_path / "mypy.ini"
     settings.write_text("[mypy]\nstrict = True\n[mypy-pandas.*,optuna.*,polars.*,tqdm.*,matplotlib.*]\nignore_missing_imports = True\n")
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", HERE, example,
-         training],
+        [sys.executable, "-m", "mypy", "--config-file", settings, "--cache-dir", tmp_path / "cache", HERE, *examples(tmp_path)],
+        capture_output=True, text=True, cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_res_23_pyright_has_nothing_to_say(tmp_path):
+    pytest.importorskip("pyright")
+    (tmp_path / "fluxgate").symlink_to(HERE)
+    files = ["fluxgate", *(file.name for file in examples(tmp_path))]
+    missing = {"reportMissingImports": "none", "reportMissingModuleSource": "none"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps({"include": files, "pythonVersion": "3.10", **missing}))
+    done = subprocess.run(
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "-p", tmp_path],
         capture_output=True, text=True, cwd=tmp_path,
     )
     assert done.returncode == 0, done.stdout + done.stderr
