@@ -158,6 +158,46 @@ impl Places {
         true
     }
 
+    /// A job that was assumed to end at `end` has released all that it held on these nodes. False if places may be others then: of
+    /// a reservation that is late, or after a job that held more than nodes.
+    pub(crate) fn ended(
+        &mut self,
+        machine: &Machine,
+        nodes: &[u32],
+        (gone, returns): (&Allocation, (u64, u64)),
+        end: f64,
+    ) -> bool {
+        let starts_then = |s: &Step| machine.reservations.get(s.id).is_some_and(|r| r.start == s.start);
+        if above_nodes(gone) || !self.steps.iter().all(starts_then) {
+            return false;
+        }
+        // From its assumed end on nothing changes.
+        for step in self.steps.iter_mut().filter(|step| step.start < end) {
+            step.spare = (step.spare.0 + returns.0, step.spare.1 + returns.1);
+            for (node, takes) in take::nodes(&gone.takes) {
+                let Some(state) = step.after.get_mut(node) else { continue };
+                for take in takes {
+                    let t = take::position(&machine.graph, take);
+                    share::give(&mut state[t.at as usize], t.share);
+                }
+            }
+        }
+        self.see_again(machine.view(None), nodes);
+        true
+    }
+
+    /// Computes these nodes again, whose resources have changed.
+    pub(crate) fn see_again(&mut self, view: View<'_>, nodes: &[u32]) {
+        for n in 0..self.steps.len() {
+            let Some(mut outside) = self.outside[n].take() else { continue };
+            for &node in nodes {
+                outside.unset(node);
+                self.see(view, &mut outside, node, n + 1);
+            }
+            self.outside[n] = Some(outside);
+        }
+    }
+
     /// A reservation on this place as a step, with the states of the nodes at its start; `None` if it takes more than nodes.
     pub(crate) fn step(
         &self,

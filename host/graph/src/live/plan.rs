@@ -46,6 +46,17 @@ pub(crate) struct Plan {
     proposal: Option<Proposal>,
 }
 
+/// What a job held that has released all of it.
+#[derive(Debug)]
+pub(crate) struct Gone {
+    /// Its expected end.
+    pub(crate) end: f64,
+    /// Its cores and gpus on nodes that are up.
+    pub(crate) returns: (u64, u64),
+    /// What it held, where a plan has places.
+    pub(crate) allocation: Option<Allocation>,
+}
+
 impl Plan {
     /// Simulates the future; `hints` are the earlier places of reservations.
     pub(crate) fn make(machine: &Machine, now: f64, hints: Hints) -> Plan {
@@ -118,8 +129,13 @@ impl Plan {
     /// Are the places what a simulation finds, each reservation where it was?
     #[cfg(test)]
     pub(crate) fn is_in_step(&self, machine: &Machine) -> bool {
+        use std::collections::BTreeMap;
+
+        use crate::live::view::Overlay;
+
         assert!(machine.returns_are_in_step() && machine.node_ends_are_in_step());
-        let Some(places) = self.places.as_ref().filter(|_| !self.is_expired()) else { return true };
+        let as_made = !self.is_expired() && self.hints.is_empty();
+        let Some(places) = self.places.as_ref().filter(|_| as_made) else { return true };
         let anew = simulate(machine, self.now, &places.hints(&self.hints), None).unwrap_or_default();
         let said = |steps: &[Step]| {
             let nodes = |step: &Step| {
@@ -131,6 +147,13 @@ impl Plan {
             steps.iter().map(one).collect::<Vec<_>>()
         };
         assert_eq!(said(&places.steps), said(&anew));
+        let seen = |of: &Overlay| {
+            of.nodes().map(|(node, state)| (node, state.to_vec())).collect::<BTreeMap<u32, Vec<u64>>>()
+        };
+        for (n, outside) in places.outside.iter().enumerate() {
+            let Some(outside) = outside else { continue };
+            assert_eq!(seen(outside), seen(&places.make_outside(machine.view(None), n + 1)));
+        }
         true
     }
 
@@ -250,11 +273,34 @@ impl Plan {
         self.counts.as_ref()?.sooner(machine, now, of)
     }
 
-    /// Releases all resources of a job, see [`CountPlan::ended`]; false if the plan must be rebuilt.
-    pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], returns: (u64, u64), end: f64) -> bool {
-        let end = future::ends_at(end, self.now);
-        self.changed()
-            && self.counts.as_mut().is_some_and(|counts| counts.ended(machine, nodes, returns, end))
+    /// Releases all resources of a job, which it held on these nodes; false if the plan must be rebuilt.
+    pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], gone: &Gone) -> bool {
+        if self.is_expired() {
+            return false;
+        }
+        self.proposal = None;
+        let end = future::ends_at(gone.end, self.now);
+        // Better places that were found meanwhile are taken up with the next change.
+        let keeps = self.hints.is_empty() && machine.calendar.is_empty();
+        let allocation = gone.allocation.as_ref().filter(|_| keeps);
+        let placed = self.places.as_mut().zip(allocation);
+        let kept = placed.is_some_and(|(places, of)| places.ended(machine, nodes, (of, gone.returns), end));
+        if !kept {
+            self.forget_places();
+        }
+        let Some(counts) = &mut self.counts else { return kept };
+        if counts.ended(machine, nodes, gone.returns, end) {
+            return true;
+        }
+        if kept {
+            self.counts = CountPlan::make(machine, self.now);
+        }
+        kept
+    }
+
+    /// Are there places?
+    pub(crate) fn has_places(&self) -> bool {
+        self.places.is_some()
     }
 
     /// Drops results that depend on the present state of the machine. False if all of the plan does.
@@ -308,14 +354,8 @@ impl Plan {
             places.outside.fill(None);
         }
         if let Some(places) = &mut self.places {
-            for n in 0..places.steps.len() {
-                let Some(mut outside) = places.outside[n].take() else { continue };
-                for (node, _) in take::nodes(&new.takes) {
-                    outside.unset(node);
-                    places.see(view, &mut outside, node, n + 1);
-                }
-                places.outside[n] = Some(outside);
-            }
+            let nodes: Vec<u32> = take::nodes(&new.takes).map(|(node, _)| node).collect();
+            places.see_again(view, &nodes);
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::live::cache::Cache;
 use crate::live::index::{Index, Status};
 use crate::live::ledger::{Allocation, LedgerError};
 use crate::live::machine::Machine;
+use crate::live::plan::Gone;
 use crate::live::planning::Planning;
 use crate::live::pool::Uncounted;
 use crate::live::request::{Request, Shapes, Types};
@@ -501,14 +502,18 @@ impl Resources {
         let nodes: Vec<u32> = take::nodes(takes).map(|(node, _)| node).filter(here).collect();
         let upper = takes.iter().any(|take| take.node == NONE);
         let flows = held.map_or(0, |a| a.flows.len());
-        let planned = held.filter(|_| self.planning.plan.is_some()).map(|a| (a.end, self.machine.returns(a)));
+        let gone = held.zip(self.planning.plan.as_ref()).map(|(a, plan)| Gone {
+            end: a.end,
+            returns: self.machine.returns(a),
+            allocation: plan.has_places().then(|| a.clone()),
+        });
         self.machine.note_returns(id, false);
         let released = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks);
         self.machine.note_returns(id, true);
         let last = released?;
         let ended = flows > 0 && self.machine.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
         self.keep_in_step(|plan, machine| {
-            last && planned.is_some_and(|(end, returns)| plan.ended(machine, &nodes, returns, end))
+            last && gone.is_some_and(|gone| plan.ended(machine, &nodes, &gone))
         });
         self.help(nodes, upper && last || ended);
         self.changed(true, false);

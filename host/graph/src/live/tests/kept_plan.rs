@@ -1,4 +1,5 @@
-//! A plan in counts that is updated with every change gives the answers of a plan that is rebuilt.
+//! A plan in counts that is updated with every change gives the answers of a plan that is rebuilt; a plan in places has the places
+//! of a new simulation.
 
 use proptest::prelude::*;
 
@@ -61,6 +62,78 @@ fn answers(m: &mut Resources, requests: &[Arc<Request>], now: f64, anew: bool) -
     told
 }
 
+/// A machine, the jobs on it, and those with a reservation.
+struct World {
+    m: Resources,
+    requests: Vec<Arc<Request>>,
+    now: f64,
+    next: u64,
+    running: Vec<JobId>,
+    reserved: Vec<JobId>,
+}
+
+impl World {
+    fn new(requests: impl Fn(&mut Resources) -> Vec<Arc<Request>>) -> World {
+        let mut m = cluster(6, 2, 0);
+        let requests = requests(&mut m);
+        World { m, requests, now: 0.0, next: 1, running: Vec::new(), reserved: Vec::new() }
+    }
+
+    fn step(&mut self, op: &Op) {
+        let World { m, requests, now, next, running, reserved } = self;
+        match *op {
+            Op::Start(request, length) => {
+                let end = *now + f64::from(length);
+                if start(m, *next, &requests[request], *now, end, Placement::First).is_ok() {
+                    running.push(JobId(*next));
+                    *next += 1;
+                }
+            }
+            Op::End(at, part) if !running.is_empty() => {
+                let at = at % running.len();
+                let id = running[at];
+                let rank = m.allocation_r(id).unwrap().ranks().iter().next().unwrap();
+                let ranks = part.then(|| Idset::from_iter([rank]));
+                if m.release(id, ranks.as_ref()).unwrap() {
+                    running.remove(at);
+                }
+            }
+            Op::Reserve(request, length) => {
+                let length = f64::from(length);
+                if let Some(at) = m.earliest(&requests[request], *now, length) {
+                    m.reserve(JobId(*next), &requests[request], at, length).unwrap();
+                    reserved.push(JobId(*next));
+                    *next += 1;
+                }
+            }
+            Op::Drop(at) if !reserved.is_empty() => {
+                let at = at % reserved.len();
+                m.unreserve(reserved.remove(at));
+            }
+            Op::DropMany(but) => {
+                let many = reserved.split_off(but.min(reserved.len()));
+                let mut one_by_one = m.clone();
+                many.iter().for_each(|id| assert!(one_by_one.unreserve(*id)));
+                // A job without a reservation changes nothing.
+                let mut asked = many;
+                asked.push(JobId(*next));
+                m.unreserve_all(&asked);
+                let left = |m: &Resources| m.reservations().collect::<Vec<_>>();
+                assert_eq!(left(m), left(&one_by_one));
+            }
+            Op::Later(by) => *now += f64::from(by),
+            Op::Node(node, up) => {
+                let node = Idset::from_iter([node]);
+                if up { m.set_up(&node) } else { m.set_down(&node) }
+            }
+            Op::Extend(at, by) if !running.is_empty() => {
+                m.set_end(running[at % running.len()], *now + f64::from(by)).unwrap();
+            }
+            _ => {}
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(config(200))]
     #[test]
@@ -68,67 +141,36 @@ proptest! {
         whole: bool,
         ops in prop::collection::vec(op(), 1..60),
     ) {
-        let mut m = cluster(6, 2, 0);
         let part = |m: &mut Resources| [1, 3, 9].map(|n| cores(m, n, 1)).to_vec();
         let node = |m: &mut Resources| [1, 2, 5].map(|n| nodes(m, n)).to_vec();
         // Reservations of one kind are planned in counts.
-        let requests = if whole { node(&mut m) } else { part(&mut m) };
-        let (mut now, mut next) = (0.0, 1);
-        let mut running: Vec<JobId> = Vec::new();
-        let mut reserved: Vec<JobId> = Vec::new();
+        let mut world = World::new(|m| if whole { node(m) } else { part(m) });
         for op in ops {
-            match op {
-                Op::Start(request, length) => {
-                    let end = now + f64::from(length);
-                    if start(&mut m, next, &requests[request], now, end, Placement::First).is_ok() {
-                        running.push(JobId(next));
-                        next += 1;
-                    }
-                }
-                Op::End(at, part) if !running.is_empty() => {
-                    let at = at % running.len();
-                    let id = running[at];
-                    let rank = m.allocation_r(id).unwrap().ranks().iter().next().unwrap();
-                    let ranks = part.then(|| Idset::from_iter([rank]));
-                    if m.release(id, ranks.as_ref()).unwrap() {
-                        running.remove(at);
-                    }
-                }
-                Op::Reserve(request, length) => {
-                    let length = f64::from(length);
-                    if let Some(at) = m.earliest(&requests[request], now, length) {
-                        m.reserve(JobId(next), &requests[request], at, length).unwrap();
-                        reserved.push(JobId(next));
-                        next += 1;
-                    }
-                }
-                Op::Drop(at) if !reserved.is_empty() => {
-                    let at = at % reserved.len();
-                    m.unreserve(reserved.remove(at));
-                }
-                Op::DropMany(but) => {
-                    let many = reserved.split_off(but.min(reserved.len()));
-                    let mut one_by_one = m.clone();
-                    many.iter().for_each(|id| assert!(one_by_one.unreserve(*id)));
-                    // A job without a reservation changes nothing.
-                    let mut asked = many;
-                    asked.push(JobId(next));
-                    m.unreserve_all(&asked);
-                    let left = |m: &Resources| m.reservations().collect::<Vec<_>>();
-                    prop_assert_eq!(left(&m), left(&one_by_one));
-                }
-                Op::Later(by) => now += f64::from(by),
-                Op::Node(node, up) => {
-                    let node = Idset::from_iter([node]);
-                    if up { m.set_up(&node) } else { m.set_down(&node) }
-                }
-                Op::Extend(at, by) if !running.is_empty() => {
-                    m.set_end(running[at % running.len()], now + f64::from(by)).unwrap();
-                }
-                _ => {}
+            world.step(&op);
+            let World { m, requests, now, .. } = &mut world;
+            let anew = answers(m, requests, *now, true);
+            prop_assert_eq!(answers(m, requests, *now, false), anew);
+        }
+    }
+
+    #[test]
+    fn places_kept_in_step_are_those_of_a_new_simulation(
+        mixed: bool,
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        // Starts beside reservations of another kind; with `mixed`, reservations of both kinds.
+        let mut world = World::new(|m| vec![nodes(m, 2), cores(m, 3, 1), cores(m, 1, 1)]);
+        for op in ops {
+            let op = match op {
+                Op::Reserve(_, length) if !mixed => Op::Reserve(0, length),
+                op => op,
+            };
+            world.step(&op);
+            let World { m, requests, now, .. } = &mut world;
+            prop_assert!(m.planning.plan.as_ref().is_none_or(|plan| plan.is_in_step(&m.machine)));
+            for request in requests {
+                let _ = m.match_now(request, *now, *now + 50.0, Placement::First);
             }
-            let anew = answers(&mut m, &requests, now, true);
-            prop_assert_eq!(answers(&mut m, &requests, now, false), anew);
         }
     }
 }
