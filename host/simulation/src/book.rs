@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fluxgate_formats::Idset;
 use serde_json::{Value, json};
 
+use crate::flow::{Asked, Flow};
 use crate::storage::{Beside, Storage};
 
 /// A rank, a kind of resource, an index on that rank.
@@ -25,6 +26,8 @@ pub struct Want {
     pub gpus: u32,
     /// Storage and licences.
     pub beside: Beside,
+    /// Power and bandwidth.
+    pub flow: Asked,
 }
 
 /// The machine as the world built it.
@@ -100,6 +103,8 @@ pub struct Book {
     pub down: BTreeSet<u32>,
     /// Storage beside nodes.
     pub storage: Storage,
+    /// Power and bandwidth.
+    pub flow: Flow,
     held: BTreeMap<Unit, u64>,
 }
 
@@ -141,9 +146,11 @@ impl Book {
         for unit in &back {
             self.held.remove(unit);
         }
+        self.flow.release(job, ranks);
         // Storage is held until the last of a job's ranks is released.
         if !self.held.values().any(|holder| *holder == job) {
             self.storage.release(job);
+            self.flow.release(job, None);
         }
         back
     }
@@ -167,7 +174,8 @@ impl Book {
     pub fn is_feasible(&self, want: Want) -> bool {
         let all = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
         let there: BTreeSet<u32> = self.ranks.difference(&self.lost).copied().collect();
-        self.fits(want, there.iter().map(|_| all)) && self.storage.fits(want.nodes, want.beside, &there, true)
+        self.fits(want, there.iter().map(|rank| (*rank, all)), true)
+            && self.storage.fits(want.nodes, want.beside, &there, true)
     }
 
     /// Does it fit now?
@@ -183,30 +191,41 @@ impl Book {
         let up = self.ranks.iter().filter(is_up);
         let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
         let idle: BTreeSet<u32> = up.clone().filter(|rank| !used.contains_key(rank)).copied().collect();
-        let fits = self.fits(
-            want,
-            up.map(|rank| {
-                let used = used.get(rank).copied().unwrap_or_default();
-                (cores - used.0, gpus - used.1)
-            }),
-        );
+        let free = up.map(|rank| {
+            let used = used.get(rank).copied().unwrap_or_default();
+            (*rank, (cores - used.0, gpus - used.1))
+        });
+        let fits = self.fits(want, free, false);
         fits && self.storage.fits(want.nodes, want.beside, &idle, false)
     }
 
-    fn fits(&self, want: Want, free: impl Iterator<Item = (u64, u64)>) -> bool {
+    /// Does it fit in these cores and gpus by rank; with all flow free, or as it is now?
+    fn fits(&self, want: Want, free: impl Iterator<Item = (u32, (u64, u64))>, all: bool) -> bool {
         let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
         let of_node = |(free_cores, free_gpus): (u64, u64)| {
             let by_cores = free_cores / u64::from(want.cores.max(1));
             if want.gpus == 0 { by_cores } else { by_cores.min(free_gpus / u64::from(want.gpus)) }
         };
-        match (want.nodes, want.slots) {
-            (0, slots) => free.map(of_node).sum::<u64>() >= u64::from(slots),
-            (nodes, 0) => free.filter(|f| *f == (cores, gpus)).count() as u64 >= u64::from(nodes),
-            (nodes, slots) => {
-                let each = u64::from(slots.div_ceil(nodes));
-                free.filter(|f| of_node(*f) >= each).count() as u64 >= u64::from(nodes)
-            }
+        // Slots that get their flow together, on one node each.
+        let each = if want.nodes == 0 { 1 } else { u64::from(want.slots.div_ceil(want.nodes).max(1)) };
+        let room = |have: (u64, u64)| match (want.nodes, want.slots) {
+            (0, _) => of_node(have),
+            (_, 0) => u64::from(have == (cores, gpus)),
+            _ => u64::from(of_node(have) >= each),
+        };
+        let room: BTreeMap<u32, u64> = free.map(|(rank, have)| (rank, room(have))).collect();
+        let places = u64::from(if want.nodes == 0 { want.slots } else { want.nodes });
+        room.values().sum::<u64>() >= places && self.flow.fits(places, &room, want.flow, each, all)
+    }
+
+    /// The slots on each rank of what a job was given; a whole node has one.
+    pub fn slots(&self, want: Want, units: &BTreeSet<Unit>) -> BTreeMap<u32, u64> {
+        let mut slots: BTreeMap<u32, u64> = BTreeMap::new();
+        for (rank, ..) in units.iter().filter(|(_, kind, _)| kind == "core") {
+            *slots.entry(*rank).or_default() += 1;
         }
+        let of = |cores: u64| if want.slots == 0 { 1 } else { cores / u64::from(want.cores.max(1)) };
+        slots.into_iter().map(|(rank, cores)| (rank, of(cores))).collect()
     }
 
     /// Is this what was asked for?

@@ -25,6 +25,7 @@ pub mod components;
 pub mod dice;
 pub mod disk;
 pub mod fault;
+pub mod flow;
 pub mod link;
 pub mod model;
 pub mod outside;

@@ -71,6 +71,7 @@ enum Which {
     Reservations,
     PoliciesReservations,
     Storage,
+    Flow,
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -121,6 +122,7 @@ fn profile(which: Which, seed: u64) -> Profile {
         Which::Reservations => Profile::Reservations,
         Which::PoliciesReservations => Profile::PoliciesReservations,
         Which::Storage => Profile::Storage,
+        Which::Flow => Profile::Flow,
     }
 }
 
@@ -128,7 +130,7 @@ fn profile(which: Which, seed: u64) -> Profile {
 fn start(arguments: &Arguments) -> Result<bool> {
     let kinds = arguments.fault.as_ref().map(|kinds| kinds.iter().copied().collect());
     let compiled = match arguments.profile {
-        Which::Builtin | Which::Reservations | Which::Storage => CompiledPolicies::empty()?,
+        Which::Builtin | Which::Reservations | Which::Storage | Which::Flow => CompiledPolicies::empty()?,
         _ => CompiledPolicies::open(&arguments.policies)
             .context("`cargo xtask policies` builds the components; --profile builtin does without")?,
     };

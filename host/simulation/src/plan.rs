@@ -3,6 +3,7 @@
 //! A plan is made before anything runs, so that a seed that fails can be run again with fewer jobs and fewer faults.
 //! Must never know how any of it is carried out.
 
+mod flow;
 mod reservations;
 mod storage;
 
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::dice::Dice;
 use crate::fault::Kind;
+use crate::flow::{Asked, Pools};
 use crate::storage::{Beside, Stores};
 
 pub use reservations::NAMES;
@@ -29,6 +31,8 @@ pub enum Profile {
     PoliciesReservations,
     /// As [`Profile::Builtin`], on a machine with storage beside nodes and licences.
     Storage,
+    /// As [`Profile::Builtin`], on a machine with pools of power and bandwidth.
+    Flow,
 }
 
 impl Profile {
@@ -55,6 +59,7 @@ impl Profile {
             Profile::Reservations => "reservations",
             Profile::PoliciesReservations => "policies-reservations",
             Profile::Storage => "storage",
+            Profile::Flow => "flow",
         }
     }
 }
@@ -117,6 +122,8 @@ pub struct JobPlan {
     pub preemptible_after: Option<u32>,
     /// Storage and licences.
     pub beside: Beside,
+    /// Power and bandwidth.
+    pub flow: Asked,
 }
 
 /// A fault to come.
@@ -149,6 +156,8 @@ pub struct Plan {
     pub gpus: u32,
     /// Storage and licences.
     pub stores: Stores,
+    /// Power and bandwidth.
+    pub pools: [Pools; 2],
     /// There are queues.
     pub queues: bool,
     /// The `[sched-fluxgate]` table.
@@ -238,6 +247,8 @@ impl Plan {
             stores = storage::draw(seed, &mut settings, &mut jobs, nodes);
             faults.extend(storage::marks(seed, span, delay, keep));
         }
+        let flow = profile == Profile::Flow;
+        let pools = if flow { flow::draw(seed, &mut jobs, nodes, cores) } else { Default::default() };
         faults.retain(|fault| keep.faults.as_ref().is_none_or(|kept| kept.contains(&fault.number)));
         jobs.sort_by(|a, b| a.at.total_cmp(&b.at));
         faults.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -250,6 +261,7 @@ impl Plan {
             cores,
             gpus,
             stores,
+            pools,
             queues,
             settings,
             job_info,
@@ -380,6 +392,7 @@ fn job(dice: &mut Dice, number: u32, machine: Machine, span: f64) -> JobPlan {
         reservation: None,
         preemptible_after: None,
         beside: Beside::default(),
+        flow: Asked::default(),
     }
 }
 

@@ -24,6 +24,7 @@ use crate::components::CompiledPolicies;
 use crate::dice::{Dice, TraceHash};
 use crate::disk::SimulatedDisk;
 use crate::fault::Kind;
+use crate::flow::Flow;
 use crate::link::{Delays, Link};
 use crate::model::job::{Job, State};
 use crate::model::job_manager::JobManager;
@@ -171,6 +172,7 @@ impl World {
         let mut book = Book::default();
         (book.shape, book.ranks) = (shape, (0..plan.nodes).collect());
         book.storage = Storage::new(plan.stores, plan.nodes);
+        book.flow = Flow::new(plan.pools.clone());
         let mut jobs = JobManager::default();
         "job-manager-1".clone_into(&mut jobs.name);
         (jobs.queues, jobs.founding) = (plan.queues, plan.founding);

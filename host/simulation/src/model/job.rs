@@ -6,6 +6,7 @@ use fluxgate_formats::jobspec::Simple;
 use serde_json::{Value, json};
 
 use crate::book::Want;
+use crate::flow::Asked;
 use crate::plan::JobPlan;
 
 /// Where a job is (RFC 21), as far as the scheduler is concerned.
@@ -113,7 +114,14 @@ impl Job {
 
 /// What a planned job asks for, for the book.
 pub fn want(plan: &JobPlan) -> Want {
-    Want { nodes: plan.nodes, slots: plan.slots, cores: plan.cores, gpus: plan.gpus, beside: plan.beside }
+    Want {
+        nodes: plan.nodes,
+        slots: plan.slots,
+        cores: plan.cores,
+        gpus: plan.gpus,
+        beside: plan.beside,
+        flow: plan.flow,
+    }
 }
 
 /// The priority of an urgency (RFC 30).
@@ -153,6 +161,14 @@ pub fn jobspec(plan: &JobPlan, limit: f64) -> Value {
     }
     if let Some(list) = spec["resources"].as_array_mut().filter(|_| plan.beside.licences > 0) {
         list.push(json!({"type": "licence", "count": plan.beside.licences}));
+    }
+    if !plan.flow.is_none() {
+        let first = &mut spec["resources"][0];
+        let slot = if plan.nodes > 0 { &mut first["with"][0]["with"] } else { &mut first["with"] };
+        slot.as_array_mut().into_iter().for_each(|slot| slot.extend(Asked::resources(plan.flow.slot)));
+        if let Some(node) = first["with"].as_array_mut().filter(|_| plan.nodes > 0) {
+            node.extend(Asked::resources(plan.flow.node));
+        }
     }
     spec
 }

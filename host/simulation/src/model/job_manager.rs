@@ -278,6 +278,13 @@ impl JobManager {
         if job.plan.beside.storage > 0 {
             sight.reached("a job with storage starts");
         }
+        let slots = sight.book.slots(job.want(), &units);
+        if let Err(error) = sight.book.flow.take(id, r, &slots, job.plan.flow) {
+            return sight.broken(error);
+        }
+        if !job.plan.flow.is_none() {
+            sight.reached("a job with flow starts");
+        }
         let Some(job) = self.jobs.get_mut(&id) else { return };
         (job.pending, job.cancel_sent, job.stale_r) = (false, false, false);
         job.r = Some(r.clone());

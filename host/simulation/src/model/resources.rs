@@ -62,6 +62,8 @@ impl ResourceService {
         }});
         if let Some(graph) = book.storage.graph() {
             r["scheduling"] = json!({ "graph": graph });
+        } else if let Some(scheduling) = book.flow.scheduling() {
+            r["scheduling"] = scheduling;
         }
         let up: BTreeSet<u32> =
             ranks.iter().copied().filter(|r| !book.down.contains(r) && !book.lost.contains(r)).collect();

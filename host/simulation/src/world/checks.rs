@@ -19,6 +19,7 @@ use super::{Step, Weather, World};
 use crate::agenda::{SECOND, Time, micros};
 use crate::book::{Unit, units};
 use crate::components::{BROKEN, RerunPolicies};
+use crate::flow::KINDS;
 use crate::model::job::{Job, State};
 use crate::plan::{Act, JOURNAL};
 
@@ -164,6 +165,29 @@ impl World {
         }
         self.tally.reached("quiet, and both sides were compared");
         self.agreed = self.calm && self.all_over();
+    }
+
+    /// The flow that the scheduler has allocated, against the book.
+    pub(super) fn compare_flow(&mut self, message: &Message) {
+        // What is held on ranks that are lost, or by jobs whose R cannot be read, the ledger may not have.
+        let unread = |id: &u64| self.jobs.jobs.get(id).is_some_and(|job| job.r.is_some());
+        if !self.book.lost.is_empty() || self.jobs.unreadable.iter().any(unread) {
+            return;
+        }
+        let payload = message.json_or_empty().unwrap_or_default();
+        let page = payload["metrics"].as_str().unwrap_or_default();
+        for ((kind, _), held) in KINDS.into_iter().zip(self.book.flow.held()) {
+            let begin = format!("fluxgate_pool_used{{kind=\"{kind}\"");
+            let line = page.lines().find(|line| line.starts_with(&begin));
+            let theirs = line.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            if theirs.is_some_and(|theirs| theirs != held as f64) {
+                let theirs = theirs.unwrap_or_default();
+                return self.breaks(format!("{held} of {kind} are held, and {theirs} by the ledger"));
+            }
+            if theirs.is_some() && held > 0 {
+                self.tally.reached("flow is held, and both sides were compared");
+            }
+        }
     }
 
     /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.

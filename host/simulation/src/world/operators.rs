@@ -40,6 +40,8 @@ pub(super) enum What {
     Feasibility(usize, bool),
     /// What is allocated; the number of changes then.
     Status(u64),
+    /// How much flow is held; the number of changes then.
+    Held(u64),
     /// A request of an operator.
     Control(String),
     /// The built-in policy is to decide.
@@ -67,7 +69,7 @@ pub(super) enum What {
 impl Asked {
     /// A client other than the world itself waits for the answer.
     pub(super) fn is_of_a_person(&self) -> bool {
-        !matches!(self.what, What::Status(_) | What::Listed(_))
+        !matches!(self.what, What::Status(_) | What::Held(_) | What::Listed(_))
     }
 }
 
@@ -194,9 +196,10 @@ impl World {
                 }
             }
             What::Status(changes) if changes == self.changes => self.compare(message),
+            What::Held(changes) if changes == self.changes => self.compare_flow(message),
             What::Unknown if errnum != 0 => self.tally.reached("a mark of an unknown vertex is refused"),
             What::Unknown => self.breaks("a vertex that is not there was marked"),
-            What::Status(_) | What::Any | What::Mark(_) => {}
+            What::Status(_) | What::Held(_) | What::Any | What::Mark(_) => {}
             What::Control(topic) => match errnum {
                 0 if topic.ends_with("policy-promote") => self.tally.reached("a shadow is promoted"),
                 0 if topic.ends_with("policy-swap") => self.tally.reached("a policy is swapped"),
@@ -223,6 +226,9 @@ impl World {
     pub(super) fn ask_status(&mut self) {
         let changes = self.changes;
         self.client(OWNER, "sched.resource-status", &json!({}), What::Status(changes));
+        if self.book.flow.is_there() {
+            self.client(OWNER, "sched-fluxgate.metrics-get", &json!({}), What::Held(changes));
+        }
     }
 
     /// Have the built-in policy decide.
