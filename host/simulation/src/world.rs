@@ -155,6 +155,8 @@ pub struct World {
     /// The scheduler took other settings after the faults.
     reloaded: bool,
     agreed: bool,
+    /// When the scheduler last gave its figures.
+    page: Time,
     head: Option<(u64, Time)>,
     marks: marks::Marks,
     end: Time,
@@ -217,6 +219,7 @@ impl World {
             plain: false,
             reloaded: false,
             agreed: false,
+            page: 0,
             head: None,
             marks: marks::Marks::default(),
             end,

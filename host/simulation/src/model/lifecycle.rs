@@ -94,7 +94,11 @@ impl JobManager {
             return;
         }
         let Some(part) = job.parts.pop() else { return };
+        let flow = sight.book.flow.held();
         let back = sight.book.release(id, Some(&part));
+        if job.parts.last().is_some() && sight.book.flow.held() != flow {
+            sight.reached("flow of a part of the nodes is released");
+        }
         job.freed.extend(&part);
         let last = job.parts.is_empty();
         let between = job.plan.parts.1;

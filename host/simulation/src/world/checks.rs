@@ -17,7 +17,7 @@ use serde_json::Value;
 use super::operators::Asked;
 use super::{Step, Weather, World};
 use crate::agenda::{SECOND, Time, micros};
-use crate::book::{Unit, units};
+use crate::book::{Unit, Want, units};
 use crate::components::{BROKEN, RerunPolicies};
 use crate::flow::KINDS;
 use crate::model::job::{Job, State};
@@ -168,10 +168,11 @@ impl World {
     }
 
     /// The flow that the scheduler has allocated, against the book.
-    pub(super) fn compare_flow(&mut self, message: &Message) {
+    pub(super) fn compare_flow(&mut self, message: &Message, unchanged: bool) {
+        self.page = self.agenda.now();
         // What is held on ranks that are lost, or by jobs whose R cannot be read, the ledger may not have.
         let unread = |id: &u64| self.jobs.jobs.get(id).is_some_and(|job| job.r.is_some());
-        if !self.book.lost.is_empty() || self.jobs.unreadable.iter().any(unread) {
+        if !unchanged || !self.book.lost.is_empty() || self.jobs.unreadable.iter().any(unread) {
             return;
         }
         let payload = message.json_or_empty().unwrap_or_default();
@@ -214,6 +215,10 @@ impl World {
         let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < now;
         let first =
             waiting.iter().find(|job| (job.0.is_none() || job.0 != ceiling) && self.book.fits_now(job.4));
+        let alone = |want: Want| Want { flow: Default::default(), ..want };
+        if waiting.iter().any(|job| !self.book.fits_now(job.4) && self.book.fits_now(alone(job.4))) {
+            self.tally.reached("a job waits for flow");
+        }
         self.head = match (first, self.head) {
             (Some(job), Some((id, since))) if job.3 == id => Some((id, since)),
             (Some(job), _) => Some((job.3, now)),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::marks::Mark;
 use super::reservations::Change;
 use super::{Step, World};
-use crate::agenda::Time;
+use crate::agenda::{SECOND, Time};
 use crate::calendar::Seen;
 use crate::components::BROKEN;
 use crate::dice::Dice;
@@ -23,6 +23,9 @@ use crate::plan::{GOOD, QUEUES};
 
 /// A guest of the instance.
 pub(super) const GUEST: u32 = 1001;
+
+/// A page of figures is given again for so long.
+const PAGE: Time = SECOND;
 
 /// A request that waits for its answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -196,10 +199,10 @@ impl World {
                 }
             }
             What::Status(changes) if changes == self.changes => self.compare(message),
-            What::Held(changes) if changes == self.changes => self.compare_flow(message),
+            What::Held(changes) => self.compare_flow(message, changes == self.changes),
             What::Unknown if errnum != 0 => self.tally.reached("a mark of an unknown vertex is refused"),
             What::Unknown => self.breaks("a vertex that is not there was marked"),
-            What::Status(_) | What::Held(_) | What::Any | What::Mark(_) => {}
+            What::Status(_) | What::Any | What::Mark(_) => {}
             What::Control(topic) => match errnum {
                 0 if topic.ends_with("policy-promote") => self.tally.reached("a shadow is promoted"),
                 0 if topic.ends_with("policy-swap") => self.tally.reached("a policy is swapped"),
@@ -226,7 +229,7 @@ impl World {
     pub(super) fn ask_status(&mut self) {
         let changes = self.changes;
         self.client(OWNER, "sched.resource-status", &json!({}), What::Status(changes));
-        if self.book.flow.is_there() {
+        if self.book.flow.is_there() && self.page + PAGE < self.agenda.now() {
             self.client(OWNER, "sched-fluxgate.metrics-get", &json!({}), What::Held(changes));
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use fluxgate_simulation::campaign::{command, profile_of, run};
 use fluxgate_simulation::components::CompiledPolicies;
 use fluxgate_simulation::plan::{GOOD, Keep, Profile};
+use fluxgate_simulation::tally::Tally;
 use fluxgate_testing::component;
 
 /// The policies of all tests; without components where they were not built.
@@ -59,13 +60,42 @@ fn storage_is_held_once_whatever_ends() {
     all_hold(0..300, Profile::Storage);
 }
 
+/// No pool gives more flow than it has, to whole nodes or to slots, and both sides agree on what is held.
+#[test]
+fn flow_is_held_once_whatever_ends() {
+    all_hold(0..300, Profile::Flow);
+}
+
+#[test]
+fn seeds_reach_what_flow_is_simulated_for() {
+    let (compiled, _) = compiled();
+    let mut tally = Tally::default();
+    (0..100).for_each(|seed| {
+        tally.add(&run(seed, Profile::Flow, &Keep::default(), &compiled, false).tally);
+    });
+    for what in [
+        "a job with flow starts",
+        "a job waits for flow",
+        "flow of a part of the nodes is released",
+        "flow is held, and both sides were compared",
+    ] {
+        assert!(tally.reached.contains_key(what), "{what}");
+    }
+}
+
 #[test]
 fn the_same_seed_is_the_same_world_to_the_byte() {
     let (compiled, full) = compiled();
     let profiles = if full {
-        &[Profile::Builtin, Profile::Reservations, Profile::Policies, Profile::PoliciesReservations][..]
+        &[
+            Profile::Builtin,
+            Profile::Reservations,
+            Profile::Flow,
+            Profile::Policies,
+            Profile::PoliciesReservations,
+        ][..]
     } else {
-        &[Profile::Builtin, Profile::Reservations]
+        &[Profile::Builtin, Profile::Reservations, Profile::Flow]
     };
     let mut hashes = std::collections::BTreeSet::new();
     for profile in profiles {
