@@ -44,7 +44,9 @@ fn size(dice: &mut Dice, kind: usize, unit: &str, nodes: usize) -> u64 {
     let steps = dice.range(5 * nodes, 20 * nodes);
     // A description has whole numbers of its unit.
     let whole = if matches!(unit, "kW" | "GB/s") { 20 / (1 + kind as u64) } else { 1 };
-    steps.div_ceil(whole) * whole * STEPS[kind]
+    let size = steps.div_ceil(whole) * whole * STEPS[kind];
+    // One unit less than what jobs take together.
+    if whole == 1 && dice.often(300) { size - 1 } else { size }
 }
 
 /// Of these nodes those that are attached.
@@ -110,6 +112,11 @@ fn of_job(dice: &mut Dice, job: &mut JobPlan, nodes: u32, cores: u32, wide: bool
             (job.slots, job.cores) = (job.nodes * each, dice.range(1, u64::from(cores / each)) as u32);
         }
         _ => {}
+    }
+    if dice.often(250) {
+        // Between two parts the scheduler may end; both sides are compared again only when nothing is in doubt any more.
+        let between = if dice.often(300) { dice.seconds(300.0, 500.0) } else { dice.seconds(5.0, 40.0) };
+        job.parts = (dice.range(2, 3) as u32, between);
     }
     // A kind that the machine does not have is asked for now and then: such a job never runs.
     let second = if wide { dice.often(400) } else { dice.often(20) };
