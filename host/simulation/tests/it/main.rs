@@ -187,6 +187,7 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "0-63",
         "storage of a job whose R could not be read was taken for free",
     ),
+    (192, Profile::Flow, "3", "1", "figures that were a second old were taken for what is held"),
     (872, Profile::Storage, "0", "5,3000", "what was marked before marks could be read was not kept"),
     (
         1751,
