@@ -28,7 +28,7 @@ use crate::live::request::Request;
 use crate::live::reservations::Reservation;
 use crate::live::take::{self, Match};
 use crate::live::timeline::{Hints, Step, simulate};
-use crate::live::view::{Eligible, View};
+use crate::live::view::Eligible;
 
 /// A simulated future in which all reservations start on time. See the module.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(crate) struct Plan {
     until: f64,
     /// Present when all reservations can be counted.
     counts: Option<CountPlan>,
+    /// They must be made again before they are asked.
+    recount: bool,
     /// Computed on demand.
     places: Option<Places>,
     /// Places found since that are better than those of the plan.
@@ -63,8 +65,8 @@ impl Plan {
         let first_end = machine.ledger.ends().map(|(end, _)| end).next().unwrap_or(f64::INFINITY);
         let first_start = machine.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
         // At that time a job overstays, or a reservation is late, and start times move.
-        let counts = if meets_windows(machine, now) { None } else { CountPlan::make(machine, now) };
-        Plan { now, until: first_end.min(first_start), counts, places: None, hints, proposal: None }
+        let (until, counts) = (first_end.min(first_start), count(machine, now));
+        Plan { now, until, counts, recount: false, places: None, hints, proposal: None }
     }
 
     /// The plan as of `now`; an outdated plan is rebuilt from its hints.
@@ -79,7 +81,7 @@ impl Plan {
     /// A plan that must be rebuilt, with these hints.
     pub(crate) fn of_hints(hints: Hints) -> Plan {
         let past = f64::NEG_INFINITY;
-        Plan { now: past, until: past, counts: None, places: None, hints, proposal: None }
+        Plan { now: past, until: past, counts: None, recount: false, places: None, hints, proposal: None }
     }
 
     /// A plan that must be rebuilt, with the hints of this one.
@@ -248,6 +250,7 @@ impl Plan {
         }
         if self.counts.as_mut().is_some_and(|counts| !counts.started(machine, new)) {
             self.counts = None;
+            self.recount = true;
         }
         self.counts.is_some() || self.places.is_some()
     }
@@ -293,7 +296,7 @@ impl Plan {
             return true;
         }
         if kept {
-            self.counts = CountPlan::make(machine, self.now);
+            self.counts = count(machine, self.now);
         }
         kept
     }
@@ -348,16 +351,24 @@ impl Plan {
         }
     }
 
-    /// Updates the nodes of an allocation that was booked.
-    pub(crate) fn refresh(&mut self, view: View<'_>, new: &Allocation) {
+    /// Updates the nodes of an allocation that was booked, and what could not be counted before.
+    pub(crate) fn refresh(&mut self, machine: &Machine, new: &Allocation) {
+        if std::mem::take(&mut self.recount) {
+            self.counts = count(machine, self.now);
+        }
         if let Some(places) = self.places.as_mut().filter(|_| above_nodes(new)) {
             places.outside.fill(None);
         }
         if let Some(places) = &mut self.places {
             let nodes: Vec<u32> = take::nodes(&new.takes).map(|(node, _)| node).collect();
-            places.see_again(view, &nodes);
+            places.see_again(machine.view(None), &nodes);
         }
     }
+}
+
+/// A plan in counts, if counts are exact.
+fn count(machine: &Machine, now: f64) -> Option<CountPlan> {
+    if meets_windows(machine, now) { None } else { CountPlan::make(machine, now) }
 }
 
 /// True if windows decide on which nodes a reservation may be.

@@ -484,7 +484,7 @@ impl Resources {
         {
             plan.expire();
         } else if let Some(plan) = &mut kept {
-            plan.refresh(self.machine.view(None), &self.machine.ledger.jobs()[&id]);
+            plan.refresh(&self.machine, &self.machine.ledger.jobs()[&id]);
         }
         self.planning.plan = kept;
         self.changed(false, false);
