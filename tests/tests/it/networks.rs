@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use fluxgate_engine::Policy;
 use fluxgate_languages::template::Template;
 use fluxgate_languages::weights::Weights;
 use fluxgate_sim::machine::Machine;
-use fluxgate_tests::drive::{made_up, schedule};
+use fluxgate_tests::drive::{full, made_up, schedule};
 use fluxgate_tests::fixture::{World, cli};
 use fluxgate_tests::native_twin::NativeTwin;
 use fluxgate_tests::networks::{
@@ -90,6 +91,26 @@ fn res_44_component_and_native_twin_decide_and_compute_the_same() {
         let numbers = compare_logits(&mut component(&build(&made, simd)), &read, 20_000, 9);
         assert!(numbers > 2_000, "{numbers}");
     }
+}
+
+#[test]
+fn res_46_a_pass_of_a_kernel_network_is_within_its_fuel_and_memory() {
+    if !can_build() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let said = [("features", "rlscheduler-1"), ("window", "128"), ("backfill", "none")];
+    let file = weights(&[8, 32, 16, 8, 1], &said, 8);
+    let fuel = [true, false].map(|simd| {
+        let name = if simd { "simd" } else { "scalar" };
+        let built = build(&folder(dir.path(), Template::MlpKernel, name, &file, None), simd);
+        // None of the jobs that wait fits: one is picked, and committed. The passes that fill the machine are taken off.
+        let [cost, before] =
+            [128, 0].map(|waiting| full(Box::new(component(&built)), waiting).0.policy_cost());
+        assert!(cost.memory <= 1 << 20, "{name}: {} bytes", cost.memory);
+        cost.fuel - before.fuel
+    });
+    assert!(fuel[0] < fuel[1] && fuel[1] < 2_000_000, "{fuel:?}");
 }
 
 /// A recording of a network's own decisions, with other actions for some.

@@ -3,6 +3,7 @@
 //! parsed: its command and all of its flags exist.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -433,6 +434,32 @@ fn commands_in_the_text_of_pages_are_parsed() {
         wrong.extend(parse(&mut help, &plain).err().map(|error| format!("{page}:{line}: {error}")));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The section of a page.
+fn section(page: &str, title: &str) -> String {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let at =
+        text.find(&format!("\n## {title}\n")).unwrap_or_else(|| panic!("{page} has no section '{title}'"));
+    text[at + 4..].split("\n## ").next().unwrap().to_lowercase()
+}
+
+#[test]
+fn res_50_what_does_not_carry_over_is_told_with_the_next_step() {
+    let said = section("docs/training.md", "What does not carry over");
+    for word in ["run times", "cancellations", "nodes go down", "features", "fluxgate policy shadow"] {
+        assert!(said.contains(word), "{word}");
+    }
+}
+
+#[test]
+fn res_60_what_is_out_of_scope_is_told_with_the_nearest_thing() {
+    let said = section("docs/replay.md", "What a replay does not have");
+    for word in
+        ["moldable", "malleable", "contention", "dvfs", "pools of flow", "elastisim", "batsim", "raps"]
+    {
+        assert!(said.contains(word), "{word}");
+    }
 }
 
 #[test]

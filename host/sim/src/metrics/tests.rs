@@ -7,7 +7,7 @@ fn job(submit: f64, start: f64, end: f64, cores: u32) -> Job {
 }
 
 #[test]
-fn by_hand() {
+fn res_9_figures_by_hand() {
     let mut m = Metrics::new(4);
     m.add(&job(0.0, 0.0, 100.0, 2)).unwrap();
     m.add(&job(10.0, 100.0, 105.0, 4)).unwrap();
@@ -35,6 +35,9 @@ fn by_hand() {
     // RES-9: to the last end and to the last start are two metrics.
     assert_eq!(s.utilisation, 480.0 / (4.0 * 305.0));
     assert_eq!(s.utilisation_to_last_start, 480.0 / (4.0 * 105.0));
+    // Which paper uses which is cited.
+    let cited = |name: &str| definitions::DEFINITIONS.iter().find(|of| of.name == name).unwrap().source;
+    assert_ne!(cited("utilisation"), cited("utilisation_to_last_start"));
 }
 
 #[test]

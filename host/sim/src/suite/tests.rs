@@ -58,9 +58,8 @@ fn suites_are_checked() {
         );
 }
 
-/// RES-54, RES-57: suites are texts without data.
 #[test]
-fn res_54_shipped_suites_are_valid() {
+fn res_54_57_shipped_suites_are_valid_texts_without_data() {
     for (name, _) in SHIPPED {
         let suite = Suite::shipped(name).unwrap();
         assert_eq!(suite.name, name);
