@@ -42,6 +42,8 @@ pub(crate) struct Plan {
     recount: bool,
     /// Computed on demand.
     places: Option<Places>,
+    /// Those of the only reservation, which was dropped, and may be made again as it was.
+    parked: Option<Places>,
     /// Places found since that are better than those of the plan.
     hints: Hints,
     /// The answer of the last search for a start, in case the start is reserved.
@@ -66,7 +68,7 @@ impl Plan {
         let first_start = machine.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
         // At that time a job overstays, or a reservation is late, and start times move.
         let (until, counts) = (first_end.min(first_start), count(machine, now));
-        Plan { now, until, counts, recount: false, places: None, hints, proposal: None }
+        Plan { now, until, counts, recount: false, places: None, parked: None, hints, proposal: None }
     }
 
     /// The plan as of `now`; an outdated plan is rebuilt from its hints.
@@ -81,13 +83,22 @@ impl Plan {
     /// A plan that must be rebuilt, with these hints.
     pub(crate) fn of_hints(hints: Hints) -> Plan {
         let past = f64::NEG_INFINITY;
-        Plan { now: past, until: past, counts: None, recount: false, places: None, hints, proposal: None }
+        Plan {
+            now: past,
+            until: past,
+            counts: None,
+            recount: false,
+            places: None,
+            parked: None,
+            hints,
+            proposal: None,
+        }
     }
 
     /// A plan that must be rebuilt, with the hints of this one.
     pub(crate) fn outline(&self) -> Plan {
         let mut hints = self.hints.clone();
-        if let Some(places) = &self.places {
+        for places in self.places.iter().chain(&self.parked) {
             hints = places.hints(&hints);
         }
         Plan::of_hints(hints)
@@ -112,7 +123,8 @@ impl Plan {
 
     /// Has the places searched again, near their former ones where possible.
     fn forget_places(&mut self) {
-        for step in self.places.take().map(|places| places.steps).unwrap_or_default() {
+        let all = self.places.take().into_iter().chain(self.parked.take());
+        for step in all.flat_map(|places| places.steps) {
             self.hints.entry(step.id).or_insert((step.shape, step.found));
         }
     }
@@ -221,6 +233,10 @@ impl Plan {
     /// Adds a reservation; false if the plan must be rebuilt.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
+        if self.is_again(machine, new) {
+            self.places = self.parked.take();
+            return true;
+        }
         let proposed = |of: &Proposal| of.shape == new.request.shape && of.start == new.start;
         if let Some(proposal) = self.proposal.take().filter(proposed) {
             let (now, places) = (self.now, self.places.as_mut().filter(|_| self.counts.is_none()));
@@ -242,9 +258,27 @@ impl Plan {
         }
     }
 
+    /// True if it is the reservation that was dropped, as it was, and is added to the counts.
+    fn is_again(&mut self, machine: &Machine, new: &Reservation) -> bool {
+        let same = |step: &Step| {
+            (step.id, step.shape) == (new.id, new.request.shape)
+                && (step.start, step.end) == (new.start, new.start + new.duration)
+        };
+        let parked = self.parked.as_ref().is_some_and(|places| places.steps.iter().all(same));
+        parked
+            && self.places.is_none()
+            && self.hints.is_empty()
+            && machine.calendar.is_empty()
+            && new.start >= self.now
+            && self.counts.as_mut().is_some_and(|counts| counts.reserved(machine, new))
+    }
+
     /// Adds an allocation that starts now; false if the plan must be rebuilt.
     pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
         self.until = self.until.min(new.end);
+        if self.parked.is_some() {
+            self.forget_places();
+        }
         if self.places.as_mut().is_some_and(|places| !places.started(&machine.graph, new)) {
             self.forget_places();
         }
@@ -257,7 +291,17 @@ impl Plan {
 
     /// Removes a reservation; false if the plan must be rebuilt.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
-        self.changed() && self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
+        if self.is_expired() {
+            return false;
+        }
+        self.proposal = None;
+        match &self.places {
+            Some(places) if places.steps.len() == 1 && places.steps[0].id == id => {
+                self.parked = self.places.take();
+            }
+            _ => self.forget_places(),
+        }
+        self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
     }
 
     /// Removes a reservation that starts at this time and is about to be made anew or to start; false if the plan must be
@@ -288,7 +332,7 @@ impl Plan {
         let allocation = gone.allocation.as_ref().filter(|_| keeps);
         let placed = self.places.as_mut().zip(allocation);
         let kept = placed.is_some_and(|(places, of)| places.ended(machine, nodes, (of, gone.returns), end));
-        if !kept {
+        if !kept || self.parked.is_some() {
             self.forget_places();
         }
         let Some(counts) = &mut self.counts else { return kept };

@@ -15,6 +15,8 @@ enum Op {
     Reserve(usize, u8),
     /// Drops the reservation at this position.
     Drop(usize),
+    /// Drops the reservation at this position, or makes the one anew that was dropped so.
+    Again(usize),
     /// Drops all reservations but so many, in one call.
     DropMany(usize),
     /// Advances the time.
@@ -31,6 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
         5 => (0..20usize, prop::bool::weighted(0.1)).prop_map(|(at, part)| Op::End(at, part)),
         4 => (0..3usize, 1..40u8).prop_map(|(r, d)| Op::Reserve(r, d)),
         3 => (0..4usize).prop_map(Op::Drop),
+        6 => (0..4usize).prop_map(Op::Again),
         1 => (0..3usize).prop_map(Op::DropMany),
         3 => (1..12u8).prop_map(Op::Later),
         1 => (0..6u32, any::<bool>()).prop_map(|(node, up)| Op::Node(node, up)),
@@ -69,18 +72,21 @@ struct World {
     now: f64,
     next: u64,
     running: Vec<JobId>,
-    reserved: Vec<JobId>,
+    /// With its request, and for how long.
+    reserved: Vec<(JobId, usize, f64)>,
+    /// One that was dropped and is made anew.
+    dropped: Option<(JobId, usize, f64)>,
 }
 
 impl World {
     fn new(requests: impl Fn(&mut Resources) -> Vec<Arc<Request>>) -> World {
         let mut m = cluster(6, 2, 0);
         let requests = requests(&mut m);
-        World { m, requests, now: 0.0, next: 1, running: Vec::new(), reserved: Vec::new() }
+        World { m, requests, now: 0.0, next: 1, running: Vec::new(), reserved: Vec::new(), dropped: None }
     }
 
     fn step(&mut self, op: &Op) {
-        let World { m, requests, now, next, running, reserved } = self;
+        let World { m, requests, now, next, running, reserved, dropped } = self;
         match *op {
             Op::Start(request, length) => {
                 let end = *now + f64::from(length);
@@ -102,16 +108,31 @@ impl World {
                 let length = f64::from(length);
                 if let Some(at) = m.earliest(&requests[request], *now, length) {
                     m.reserve(JobId(*next), &requests[request], at, length).unwrap();
-                    reserved.push(JobId(*next));
+                    reserved.push((JobId(*next), request, length));
                     *next += 1;
                 }
             }
+            Op::Again(at) => match dropped.take() {
+                Some((id, request, length)) => {
+                    if let Some(start) = m.earliest(&requests[request], *now, length) {
+                        m.reserve(id, &requests[request], start, length).unwrap();
+                        reserved.push((id, request, length));
+                    }
+                }
+                None if !reserved.is_empty() => {
+                    let gone = reserved.remove(at % reserved.len());
+                    assert!(m.unreserve(gone.0));
+                    *dropped = Some(gone);
+                }
+                None => {}
+            },
             Op::Drop(at) if !reserved.is_empty() => {
                 let at = at % reserved.len();
-                m.unreserve(reserved.remove(at));
+                m.unreserve(reserved.remove(at).0);
             }
             Op::DropMany(but) => {
                 let many = reserved.split_off(but.min(reserved.len()));
+                let many: Vec<JobId> = many.into_iter().map(|(id, ..)| id).collect();
                 let mut one_by_one = m.clone();
                 many.iter().for_each(|id| assert!(one_by_one.unreserve(*id)));
                 // A job without a reservation changes nothing.
@@ -159,7 +180,7 @@ proptest! {
         ops in prop::collection::vec(op(), 1..60),
     ) {
         // Starts beside reservations of another kind; with `mixed`, reservations of both kinds.
-        let mut world = World::new(|m| vec![nodes(m, 2), cores(m, 3, 1), cores(m, 1, 1)]);
+        let mut world = World::new(|m| vec![nodes(m, 3), cores(m, 2, 1), cores(m, 1, 1)]);
         for op in ops {
             let op = match op {
                 Op::Reserve(_, length) if !mixed => Op::Reserve(0, length),
