@@ -12,7 +12,8 @@
 //!    far away, and one thousand of which one begins or ends in every round;
 //! 5. as 2, with 10 k pending jobs, on machines of 64 to 131,072 nodes;
 //! 6. as 5, where the first job asks for three quarters of the nodes as a whole;
-//! 7. as 6, for a quarter of the nodes, and each job that starts ends after the reservation of the first.
+//! 7. as 6, for a quarter of the nodes, and each job that starts ends after the reservation of the first;
+//! 8. as 7, where the first stays the first: the job of each round gets a low priority.
 //!
 //! Arguments are numbers of tables: `cargo xtask bench --bench depth -- 2 3`.
 
@@ -48,12 +49,14 @@ struct Scene {
     waiting: fn(u64) -> Arc<Jobspec>,
     /// A job that starts in the place of one that ended.
     next: fn(u64) -> Arc<Jobspec>,
+    /// The priority that the job of each round gets.
+    priority: u32,
     rounds: u64,
 }
 
 /// The rounds of a scene.
 fn rounds(scene: Scene) -> Cost {
-    let Scene { mut engine, mut running, waiting, next, rounds } = scene;
+    let Scene { mut engine, mut running, waiting, next, priority, rounds } = scene;
     engine.pass(1.0);
     let before = engine.stats();
     let begin = Instant::now();
@@ -62,7 +65,7 @@ fn rounds(scene: Scene) -> Cost {
         turn(&mut engine, now);
         let id = 100_000_000 + round;
         drive(&mut engine, alloc(id, waiting(round)), now);
-        drive(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), 20)] }, now);
+        drive(&mut engine, Event::Prioritize { jobs: vec![(JobId(id), priority)] }, now);
         drive(&mut engine, Event::Cancel { id: JobId(id) }, now);
         let ended = running.pop().expect("a job runs");
         drive(&mut engine, Event::Free { id: ended, ranks: None, last: true }, now);
@@ -90,7 +93,7 @@ fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
         engine.step(Event::PutWindow(Box::new(window)), 1.0);
     }
     let waiting = |round| job(1024 + (round % 64) as u32, 600.0);
-    Scene { engine, running, waiting, next: |_| job(1, 1e6), rounds: ROUNDS }
+    Scene { engine, running, waiting, next: |_| job(1, 1e6), priority: 20, rounds: ROUNDS }
 }
 
 /// A machine of 32 cores a node that jobs of a node each fill, or but for every second node; so many pending jobs of
@@ -126,7 +129,7 @@ fn behind(easy: &Compiled, nodes: u32, depth: u64, half: bool, first: Arc<Jobspe
     }
     let waiting = if half { |round| diverse(round, 2e6) } else { |round| diverse(round, 600.0) };
     // It ends before the reservation of the first job.
-    Scene { engine, running, waiting, next: |_| job(1, 100_000.0), rounds: ROUNDS }
+    Scene { engine, running, waiting, next: |_| job(1, 100_000.0), priority: 20, rounds: ROUNDS }
 }
 
 /// So many whole nodes.
@@ -210,10 +213,14 @@ fn main() {
     let many = |nodes| many_kinds(&easy, nodes, 10_000, false);
     let behind = |nodes, of: u32| behind(&easy, nodes, 10_000, false, whole_nodes(of, 1e6));
     let late = |nodes| Scene { next: |_| job(1, 3e6), ..behind(nodes, nodes / 4) };
-    let rows: [(&str, &str, &dyn Fn(u32) -> Scene); 3] = [
+    let rows: [(&str, &str, &dyn Fn(u32) -> Scene); 4] = [
         ("5", "nodes, 10,000 pending", &many),
         ("6", "nodes, behind a job of whole nodes", &|nodes| behind(nodes, nodes / 4 * 3)),
         ("7", "nodes, beside a job of whole nodes", &late),
+        ("8", "nodes, beside a job of whole nodes that stays first", &|nodes| Scene {
+            priority: 1,
+            ..late(nodes)
+        }),
     ];
     for (table, name, scene) in rows {
         if wanted(table) {
