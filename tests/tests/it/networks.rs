@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::Command;
 
-use fluxgate_engine::Policy;
 use fluxgate_languages::template::Template;
 use fluxgate_languages::weights::Weights;
 use fluxgate_sim::machine::Machine;

@@ -3,7 +3,6 @@
 //! parsed: its command and all of its flags exist.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -438,7 +437,7 @@ fn commands_in_the_text_of_pages_are_parsed() {
 
 /// The section of a page.
 fn section(page: &str, title: &str) -> String {
-    let text = fs::read_to_string(root().join(page)).unwrap();
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
     let at =
         text.find(&format!("\n## {title}\n")).unwrap_or_else(|| panic!("{page} has no section '{title}'"));
     text[at + 4..].split("\n## ").next().unwrap().to_lowercase()

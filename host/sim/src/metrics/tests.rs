@@ -36,7 +36,7 @@ fn res_9_figures_by_hand() {
     assert_eq!(s.utilisation, 480.0 / (4.0 * 305.0));
     assert_eq!(s.utilisation_to_last_start, 480.0 / (4.0 * 105.0));
     // Which paper uses which is cited.
-    let cited = |name: &str| definitions::DEFINITIONS.iter().find(|of| of.name == name).unwrap().source;
+    let cited = |name: &str| DEFINITIONS.iter().find(|of| of.name == name).unwrap().source;
     assert_ne!(cited("utilisation"), cited("utilisation_to_last_start"));
 }
 
