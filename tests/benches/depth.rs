@@ -54,6 +54,9 @@ struct Scene {
     rounds: u64,
 }
 
+/// A table of wide machines: its number, its title, and the scene of a machine of so many nodes.
+type Wide<'a> = (&'a str, &'a str, &'a dyn Fn(u32) -> Scene);
+
 /// The rounds of a scene.
 fn rounds(scene: Scene) -> Cost {
     let Scene { mut engine, mut running, waiting, next, priority, rounds } = scene;
@@ -213,7 +216,7 @@ fn main() {
     let many = |nodes| many_kinds(&easy, nodes, 10_000, false);
     let behind = |nodes, of: u32| behind(&easy, nodes, 10_000, false, whole_nodes(of, 1e6));
     let late = |nodes| Scene { next: |_| job(1, 3e6), ..behind(nodes, nodes / 4) };
-    let rows: [(&str, &str, &dyn Fn(u32) -> Scene); 4] = [
+    let rows: [Wide<'_>; 4] = [
         ("5", "nodes, 10,000 pending", &many),
         ("6", "nodes, behind a job of whole nodes", &|nodes| behind(nodes, nodes / 4 * 3)),
         ("7", "nodes, beside a job of whole nodes", &late),
