@@ -2,6 +2,7 @@
 all cores of this process. The first job that may be picked is picked. PYTHONPATH names the folder of the package."""
 
 import os
+import subprocess
 import sys
 import time
 
@@ -40,14 +41,19 @@ def together(log, rounds):
 
 def main():
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
-    log, cores = fg.Log.lublin99(10_000, cores=256, seed=1), sorted(os.sched_getaffinity(0))
-    print(f"{'':24} {'steps a processor second':>26} {'a second':>10}")
-    count, processor, seconds = spent(lambda: one(log, steps))
-    print(f"{'one':24} {count / processor:26,.0f} {count / seconds:10,.0f}")
-    for used in (cores[:1], cores):
-        os.sched_setaffinity(0, used)
-        count, processor, seconds = spent(lambda: together(log, steps // TOGETHER))
-        print(f"{f'{TOGETHER} on {len(used)} cores':24} {count / processor:26,.0f} {count / seconds:10,.0f}")
+    cores = sorted(os.sched_getaffinity(0))
+    if len(sys.argv) < 3:
+        print(f"{'':24} {'steps a processor second':>26} {'a second':>10}")
+        # Threads keep the cores that they began with, so that each row is a process.
+        for row in (1, 1), (TOGETHER, 1), (TOGETHER, len(cores)):
+            subprocess.run([sys.executable, __file__, str(steps), *map(str, row)], check=True)
+        return
+    envs, used = map(int, sys.argv[2:])
+    os.sched_setaffinity(0, cores[:used])
+    log = fg.Log.lublin99(10_000, cores=256, seed=1)
+    work = (lambda: one(log, steps)) if envs == 1 else (lambda: together(log, steps // TOGETHER))
+    count, processor, seconds = spent(work)
+    print(f"{f'{envs}, {used} cores':24} {count / processor:26,.0f} {count / seconds:10,.0f}")
 
 
 if __name__ == "__main__":
