@@ -151,7 +151,8 @@ impl Driven {
     }
 
     fn say(&mut self, command: &str) {
-        writeln!(self.lines.get_mut(), "{command}").unwrap();
+        // At once: a run that has read too much goes away.
+        self.lines.get_mut().write_all(format!("{command}\n").as_bytes()).unwrap();
     }
 
     fn next(&mut self) -> Option<Value> {

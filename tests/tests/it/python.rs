@@ -6,7 +6,7 @@ use std::process::Command;
 use fluxgate_testing::{Need, component, root, skipped};
 
 /// Packages that are too large to be fetched for a test; their tests run where they are installed.
-const OPTIONAL: [&str; 2] = ["optuna", "stable-baselines3"];
+const OPTIONAL: [&str; 3] = ["optuna", "pyright", "stable-baselines3"];
 
 /// The interpreter and the folder of the package; says that the test is skipped where there are none.
 pub fn python() -> Option<(PathBuf, PathBuf)> {
