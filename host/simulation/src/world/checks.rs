@@ -22,6 +22,7 @@ use crate::components::{BROKEN, RerunPolicies};
 use crate::flow::KINDS;
 use crate::model::job::{Job, State};
 use crate::plan::{Act, JOURNAL};
+use crate::storage::Beside;
 
 /// Without faults for so long, what fits has started, and who was asked has answered.
 const PATIENCE: Time = 90 * SECOND;
@@ -191,6 +192,14 @@ impl World {
         }
     }
 
+    /// Does a job hold something whose R cannot be read, or names ranks that are lost? A scheduler that begins cannot take such an
+    /// R, and gives nothing above nodes and no flow until the job is gone.
+    fn may_withhold(&self) -> bool {
+        let lost = |id: u64| self.book.of(id).iter().any(|unit| self.book.lost.contains(&unit.0));
+        let running = self.jobs.jobs.values().filter(|job| job.r.is_some());
+        running.map(|job| job.id).any(|id| self.jobs.unreadable.contains(&id) || lost(id))
+    }
+
     /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.
     fn head_starts(&mut self) {
         let reserved = self.plan.profile.has_reservations();
@@ -213,8 +222,11 @@ impl World {
         let ceiling = self.jobs.ceiling.map(|(queue, _)| queue);
         let now = self.agenda.now();
         let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < now;
-        let first =
-            waiting.iter().find(|job| (job.0.is_none() || job.0 != ceiling) && self.book.fits_now(job.4));
+        let withheld = self.may_withhold();
+        let first = waiting.iter().find(|(queue, .., want)| {
+            let asked = !want.flow.is_none() || want.beside != Beside::default();
+            (queue.is_none() || *queue != ceiling) && !(asked && withheld) && self.book.fits_now(*want)
+        });
         let alone = |want: Want| Want { flow: Default::default(), ..want };
         if waiting.iter().any(|job| !self.book.fits_now(job.4) && self.book.fits_now(alone(job.4))) {
             self.tally.reached("a job waits for flow");
