@@ -151,14 +151,8 @@ impl World {
             Err(error) => return self.breaks(format!("sched.resource-status: {error}")),
         };
         // What a job holds whose R names lost ranks is withheld, and no job's, for a scheduler that began since.
-        let withheld: BTreeSet<Unit> = self
-            .jobs
-            .jobs
-            .keys()
-            .map(|id| self.book.of(*id))
-            .filter(|units| units.iter().any(|unit| self.book.lost.contains(&unit.0)))
-            .flatten()
-            .collect();
+        let withheld = self.jobs.jobs.keys().filter(|id| self.names_lost(**id));
+        let withheld: BTreeSet<Unit> = withheld.flat_map(|id| self.book.of(*id)).collect();
         let is_ours = |unit: &Unit| there(unit) && (theirs.contains(unit) || !withheld.contains(unit));
         let ours: BTreeSet<Unit> = self.book.held().into_iter().filter(is_ours).collect();
         if ours != theirs {
@@ -208,9 +202,14 @@ impl World {
     /// Does a job hold something whose R cannot be read, or names ranks that are lost? A scheduler that begins cannot take such an
     /// R, and gives nothing above nodes and no flow until the job is gone.
     fn may_withhold(&self) -> bool {
-        let lost = |id: u64| self.book.of(id).iter().any(|unit| self.book.lost.contains(&unit.0));
         let running = self.jobs.jobs.values().filter(|job| job.r.is_some());
-        running.map(|job| job.id).any(|id| self.jobs.unreadable.contains(&id) || lost(id))
+        running.map(|job| job.id).any(|id| self.jobs.unreadable.contains(&id) || self.names_lost(id))
+    }
+
+    /// Does a job hold something on ranks that are lost?
+    fn names_lost(&self, id: u64) -> bool {
+        let lost = &self.book.lost;
+        !lost.is_empty() && self.book.of(id).iter().any(|unit| lost.contains(&unit.0))
     }
 
     /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.
