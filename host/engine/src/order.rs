@@ -10,6 +10,7 @@
 //!
 //! This module must never know resources, policies or time.
 
+mod listed;
 mod trees;
 
 use std::cmp::Ordering;
@@ -18,6 +19,7 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use fluxgate_formats::{JobId, TotalF64};
 
+use listed::Listed;
 pub(crate) use trees::{Size, Trees};
 
 /// Index of a job in the job table.
@@ -71,6 +73,8 @@ impl OrderKey {
 pub(crate) const PARKED: u32 = u32::MAX;
 /// The only tree of the heads.
 const HEADS: ClassId = 0;
+/// A walk that has visited so many jobs with [`Walk::next`] is taken for one that visits all.
+const VISITS: usize = 16;
 
 /// The order; see the module.
 #[derive(Debug, Clone, Default)]
@@ -79,6 +83,8 @@ pub(crate) struct Order {
     members: Trees,
     /// The first key of each class, with the fewest cores that a job of the class may request.
     heads: Trees,
+    /// All jobs in one vector, while walks visit all of them.
+    listed: Listed,
 }
 
 impl Order {
@@ -86,6 +92,7 @@ impl Order {
     pub(crate) fn insert(&mut self, class: ClassId, fewest: u32, key: OrderKey, size: Size, slot: Slot) {
         let head = self.members.first(class);
         self.members.insert(class, key, size, slot);
+        self.listed.insert((key, class, slot));
         if head.is_none_or(|h| key < h) {
             if let Some(h) = head {
                 self.heads.remove(HEADS, &h);
@@ -97,7 +104,11 @@ impl Order {
     /// Removes a job. No effect for an absent job.
     pub(crate) fn remove(&mut self, class: ClassId, fewest: u32, key: &OrderKey) {
         let was_head = self.members.first(class).is_some_and(|k| k == *key);
-        if !self.members.remove(class, key) || !was_head {
+        if !self.members.remove(class, key) {
+            return;
+        }
+        self.listed.remove(key);
+        if !was_head {
             return;
         }
         self.heads.remove(HEADS, key);
@@ -113,6 +124,14 @@ impl Order {
         }
     }
 
+    /// Prepares for the next step of a walk with [`Walk::next`].
+    pub(crate) fn visit(&mut self, walk: &Walk) {
+        if walk.visits == VISITS && self.members.len() <= listed::JOBS_MAX {
+            let members = &self.members;
+            self.listed.walked(|| members.entries());
+        }
+    }
+
     /// The first job.
     pub(crate) fn head(&self) -> Option<Slot> {
         let (key, class) = self.heads.next(HEADS, Unbounded, &|_| true)?;
@@ -121,7 +140,7 @@ impl Order {
 }
 
 /// A cursor over an [`Order`]. The order must not change while a walk is used, except for [`Order::set_fewest`] towards
-/// parked.
+/// parked and for [`Order::visit`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
     pos: Option<OrderKey>,
@@ -133,11 +152,39 @@ pub(crate) struct Walk {
     touched: BTreeMap<OrderKey, (ClassId, Slot)>,
     /// Members that were in `touched` and did not fit.
     left_out: Vec<(OrderKey, (ClassId, Slot))>,
+    /// Number of jobs that [`Walk::next`] returned.
+    visits: usize,
+    /// The place behind the cursor in the list of the order, if [`Walk::next`] moved the cursor last.
+    place: usize,
 }
 
 impl Walk {
     /// The next job after the cursor.
     pub(crate) fn next(&mut self, order: &Order) -> Option<(ClassId, Slot)> {
+        let next = match order.listed.jobs() {
+            Some(jobs) => self.next_listed(jobs),
+            None => self.next_in_trees(order),
+        };
+        self.visits += usize::from(next.is_some());
+        next
+    }
+
+    /// The same where the order has a list. The classes that were touched are left as they are: those behind the
+    /// cursor are looked up again when they are needed.
+    fn next_listed(&mut self, jobs: &[listed::Entry]) -> Option<(ClassId, Slot)> {
+        if let Some(pos) = self.pos {
+            let behind = self.place.checked_sub(1).and_then(|last| jobs.get(last));
+            if behind.is_none_or(|(key, ..)| *key != pos) {
+                self.place = jobs.partition_point(|(key, ..)| *key <= pos);
+            }
+        }
+        let (key, class, slot) = *jobs.get(self.place)?;
+        self.place += 1;
+        self.pos = Some(key);
+        Some((class, slot))
+    }
+
+    fn next_in_trees(&mut self, order: &Order) -> Option<(ClassId, Slot)> {
         self.touched.extend(self.left_out.drain(..));
         loop {
             let head = order.heads.next(HEADS, after(&self.seen), &|_| true);
@@ -274,12 +321,18 @@ mod tests {
             free in 0u32..7,
             gone in prop::collection::vec(0usize..60, 0..20),
             calls in prop::collection::vec((any::<bool>(), 0u32..7), 0..80),
+            listed in 0u8..5,
         ) {
             // A class requests as many cores as its number.
             let fewest = |class: ClassId| if parked.contains(&class) { PARKED } else { class };
             let mut order = Order::default();
             let mut model: BTreeMap<OrderKey, (ClassId, f64, Slot)> = BTreeMap::new();
-            for (n, (class, duration)) in &jobs {
+            let list = |order: &mut Order| order.visit(&Walk { visits: VISITS, ..Walk::default() });
+            for (number, (n, (class, duration))) in jobs.iter().enumerate() {
+                // A list of none, some or all of the jobs is kept in step.
+                if number == [0, 1, 40][usize::from(listed % 3)] {
+                    list(&mut order);
+                }
                 let duration = f64::from(*duration);
                 order.insert(*class, *class, key(*n), (*class, duration), *n as Slot);
                 model.insert(key(*n), (*class, duration, *n as Slot));
@@ -300,7 +353,11 @@ mod tests {
             let mut longest = [4.0; 7];
             let mut walk = Walk::default();
             let mut pos: Option<OrderKey> = None;
-            for (fitting, shorter) in calls {
+            for (number, (fitting, shorter)) in calls.into_iter().enumerate() {
+                // A list may be made in the middle of a walk.
+                if listed == 4 && number == 10 {
+                    list(&mut order);
+                }
                 longest[shorter as usize] -= 1.0;
                 let fits = |c: ClassId, d: f64| fewest(c) <= free && d <= longest[c as usize];
                 let expect = model.iter()

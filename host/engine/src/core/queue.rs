@@ -111,6 +111,11 @@ impl Queue {
         self.orders[self.active].as_ref()
     }
 
+    /// The order of the active policy, to prepare it for a walk.
+    pub(crate) fn order_mut(&mut self) -> Option<&mut Order> {
+        self.orders[self.active].as_mut()
+    }
+
     /// The first job in the order of the active policy, or in Flux's own where there is none.
     pub(crate) fn head(&self) -> Option<Slot> {
         match self.order() {

@@ -64,11 +64,13 @@ pub(crate) struct Trees {
     vacant: u32,
     /// The root of each tree, by class.
     roots: Vec<u32>,
+    /// Number of entries of all trees.
+    len: usize,
 }
 
 impl Default for Trees {
     fn default() -> Self {
-        Trees { nodes: Vec::new(), vacant: NIL, roots: Vec::new() }
+        Trees { nodes: Vec::new(), vacant: NIL, roots: Vec::new(), len: 0 }
     }
 }
 
@@ -115,6 +117,7 @@ impl Trees {
 
     /// Puts a node into a vacant place.
     fn settle(&mut self, new: Node) -> u32 {
+        self.len += 1;
         let at = self.vacant;
         match self.nodes.get_mut(at as usize) {
             Some(place) => {
@@ -140,6 +143,7 @@ impl Trees {
         self.roots[class as usize] = self.remove_below(root, key);
         self.nodes[gone as usize].right = self.vacant;
         self.vacant = gone;
+        self.len -= 1;
         true
     }
 
@@ -231,6 +235,26 @@ impl Trees {
                 std::cmp::Ordering::Equal => return Some(at),
             };
         }
+    }
+
+    /// Number of entries of all trees.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The entries of all trees, tree by tree.
+    pub(super) fn entries(&self) -> Vec<(OrderKey, ClassId, u32)> {
+        let mut entries = Vec::with_capacity(self.len);
+        let mut left = Vec::new();
+        for (class, root) in self.roots.iter().enumerate() {
+            left.push(*root);
+            while let Some(at) = left.pop() {
+                let Some(node) = self.node(at) else { continue };
+                entries.push((node.key, class as ClassId, node.index));
+                left.extend([node.left, node.right]);
+            }
+        }
+        entries
     }
 
     /// The first key of a tree.

@@ -48,6 +48,9 @@ impl Pass {
                 let Core { resources, .. } = &mut *self.core;
                 self.limits.refresh(resources, self.now);
             }
+            if !fitting {
+                self.core.queues.get_mut(self.queue as usize)?.order_mut()?.visit(&self.walk);
+            }
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.order()?;
             let next = if fitting {
