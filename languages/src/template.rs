@@ -65,12 +65,13 @@ macro_rules! files {
 }
 
 /// The crate of features and networks, complete but for its template.
-const NETWORKS: [(&str, &str); 12] = files!["networks":
+const NETWORKS: [(&str, &str); 13] = files!["networks":
     "Cargo.toml",
     "LICENSE",
     "README.md",
     "rustfmt.toml",
     "src/features.rs",
+    "src/lanes.rs",
     "src/lib.rs",
     "src/model.rs",
     "src/network.rs",

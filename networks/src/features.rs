@@ -171,6 +171,16 @@ fn saturating(x: f64, c: f64) -> f64 {
     if x == f64::INFINITY { 1.0 } else { x / (x + c) }
 }
 
+/// The lesser of a number and a bound. WebAssembly has no instruction for the minimum of Rust, which ignores what is no number.
+fn lesser(value: f64, bound: f64) -> f64 {
+    if value < bound { value } else { bound }
+}
+
+/// The larger of a number and a bound.
+fn larger(value: f64, bound: f64) -> f64 {
+    if value > bound { value } else { bound }
+}
+
 impl Set {
     /// All of them.
     pub const ALL: [Set; 3] = [Set::RlScheduler1, Set::Queue1, Set::Gap1];
@@ -205,14 +215,14 @@ impl Set {
 
     /// Writes the row of a job. `out` has at least [`Set::width`] places; more are left as they are.
     pub fn row(self, job: &Waiting, around: &Around, scales: &Scales, out: &mut [f32]) {
-        let wait = (around.now - job.submit).max(0.0);
+        let wait = larger(around.now - job.submit, 0.0);
         let cores = f64::from(job.cores);
         let all = if scales.cores > 0.0 { scales.cores } else { f64::from(around.cores.max(1)) };
         let free = f64::from(around.free_cores);
         let mut values = [0.0; FEATURES_MAX];
         match self {
             Set::RlScheduler1 => {
-                let bounded = |value: f64| value.min(BELOW_ONE);
+                let bounded = |value: f64| lesser(value, BELOW_ONE);
                 let user = match scales.users > 0.0 && job.user > 0 {
                     true => bounded(f64::from(job.user) / scales.users),
                     false => 1.0,
@@ -234,10 +244,10 @@ impl Set {
                     saturating(wait, 3600.0),
                     saturating(job.duration, 3600.0),
                     cores / all,
-                    saturating(job.duration * cores.max(1.0), 3600.0 * all),
-                    wait / (wait + job.duration.max(10.0)),
+                    saturating(job.duration * larger(cores, 1.0), 3600.0 * all),
+                    wait / (wait + larger(job.duration, 10.0)),
                     if around.fits(job) { 1.0 } else { 0.0 },
-                    (cores / free.max(1.0)).min(1.0),
+                    lesser(cores / larger(free, 1.0), 1.0),
                     free / all,
                     saturating(f64::from(around.waiting), 32.0),
                     1.0,
@@ -249,7 +259,7 @@ impl Set {
                     saturating(wait, 3600.0),
                     saturating(job.duration, 3600.0),
                     cores / all,
-                    (cores / free.max(1.0)).min(1.0),
+                    lesser(cores / larger(free, 1.0), 1.0),
                     if around.gap > 0.0 && job.duration < around.gap {
                         job.duration / around.gap
                     } else {

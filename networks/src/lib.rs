@@ -3,6 +3,7 @@
 //!
 //! - [`features`]: named, versioned sets of features.
 //! - [`window`]: which waiting jobs are rows, when more wait than the network takes.
+//! - `lanes`: a number of several rows, on WebAssembly in one vector.
 //! - [`network`]: a kernel over every row, or one network over all rows, in f32 with a fixed order of sums.
 //! - [`model`]: all of this together with the rules of the pass, as a file of weights describes it.
 //! - [`noise`]: picks by chance, from a seed.
@@ -21,6 +22,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod features;
+mod lanes;
 pub mod model;
 pub mod network;
 pub mod noise;

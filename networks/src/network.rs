@@ -6,6 +6,9 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::array;
+
+use crate::lanes::{LANES, Lanes};
 
 /// Most layers of a network.
 pub const LAYERS_MAX: usize = 16;
@@ -82,6 +85,20 @@ impl Layer {
         }
     }
 
+    /// The same for some rows at once: each number is that of every row.
+    fn forward_rows(&self, input: &[Lanes], out: &mut [Lanes], relu: bool) {
+        let blocks = self.weights.chunks_exact(self.inputs.max(1)).zip(&self.bias);
+        for ((weights, bias), out) in blocks.zip(out.chunks_mut(BLOCK)) {
+            match out.len() {
+                1 => out[0] = first(weights, bias, input),
+                some => out.copy_from_slice(&block(weights, bias, input)[..some]),
+            }
+            if relu {
+                out.iter_mut().for_each(|sum| *sum = sum.relu());
+            }
+        }
+    }
+
     /// Sum of the absolute values of the weights and the bias of each output times those of the inputs, in f64: the scale of
     /// rounding errors.
     fn magnitude(&self, input: &[f64]) -> Vec<f64> {
@@ -93,6 +110,29 @@ impl Layer {
         };
         (0..self.outputs).map(of).collect()
     }
+}
+
+/// The outputs of a block, for some rows at once. They are written out so that each weight is read from its place: in a loop over
+/// them the compiler computes the place each time.
+fn block(weights: &[[f32; BLOCK]], bias: &[f32; BLOCK], input: &[Lanes]) -> [Lanes; BLOCK] {
+    let [mut s0, mut s1, mut s2, mut s3, mut s4, mut s5, mut s6, mut s7] = bias.map(Lanes::all);
+    for (x, [w0, w1, w2, w3, w4, w5, w6, w7]) in input.iter().zip(weights) {
+        s0 = s0.add_product(*x, *w0);
+        s1 = s1.add_product(*x, *w1);
+        s2 = s2.add_product(*x, *w2);
+        s3 = s3.add_product(*x, *w3);
+        s4 = s4.add_product(*x, *w4);
+        s5 = s5.add_product(*x, *w5);
+        s6 = s6.add_product(*x, *w6);
+        s7 = s7.add_product(*x, *w7);
+    }
+    [s0, s1, s2, s3, s4, s5, s6, s7]
+}
+
+/// The first output of a block, for some rows at once.
+fn first(weights: &[[f32; BLOCK]], bias: &[f32; BLOCK], input: &[Lanes]) -> Lanes {
+    let terms = input.iter().zip(weights);
+    terms.fold(Lanes::all(bias[0]), |sum, (x, weights)| sum.add_product(*x, weights[0]))
 }
 
 /// What the network is applied to.
@@ -155,15 +195,36 @@ impl Network {
     /// Logits of rows of `width` features each. A kernel gives one for each of the first `rows`, a flat network, whose
     /// input is all of `values`, one for each output.
     pub fn logits(&self, values: &[f32], width: usize, rows: usize, out: &mut Vec<f32>) {
-        let (mut one, mut other) = (vec![0.0; self.widest], vec![0.0; self.widest]);
         out.clear();
         match self.kind {
-            Kind::Kernel => {
-                for row in values.chunks_exact(width).take(rows) {
-                    out.extend_from_slice(self.through(row, &mut one, &mut other));
-                }
+            Kind::Kernel => self.kernel(values, width, rows, out),
+            Kind::Flat => {
+                let (mut one, mut other) = (vec![0.0; self.widest], vec![0.0; self.widest]);
+                out.extend_from_slice(self.through(values, &mut one, &mut other));
             }
-            Kind::Flat => out.extend_from_slice(self.through(values, &mut one, &mut other)),
+        }
+    }
+
+    fn kernel(&self, values: &[f32], width: usize, rows: usize, out: &mut Vec<f32>) {
+        let mut one = vec![Lanes::all(0.0); self.widest];
+        let mut other = one.clone();
+        let (mut from, mut to) = (&mut one[..], &mut other[..]);
+        let rows = rows.min(values.len() / width.max(1));
+        let (last, mut left) = (self.layers.len() - 1, rows);
+        for values in values[..rows * width].chunks(width * LANES) {
+            let number =
+                |feature: usize, row: usize| values.get(row * width + feature).copied().unwrap_or(0.0);
+            for (feature, place) in from.iter_mut().enumerate().take(width) {
+                *place = Lanes::of(array::from_fn(|row| number(feature, row)));
+            }
+            let mut inputs = width.min(self.widest);
+            for (at, layer) in self.layers.iter().enumerate() {
+                layer.forward_rows(&from[..inputs], &mut to[..layer.outputs], at < last);
+                inputs = layer.outputs;
+                core::mem::swap(&mut from, &mut to);
+            }
+            out.extend(from[0].values().into_iter().take(left));
+            left = left.saturating_sub(LANES);
         }
     }
 

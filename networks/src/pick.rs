@@ -116,6 +116,8 @@ pub struct Picker {
     shadow: Option<f64>,
     /// Running jobs that this policy started.
     running: BTreeMap<u64, Held>,
+    /// The sum of their cores.
+    held: u64,
     /// Jobs that are not picked again in this pass.
     passed: BTreeSet<u64>,
     /// Mode `pass`: the job with the reservation of this pass.
@@ -141,6 +143,7 @@ impl Picker {
             committed: None,
             shadow: None,
             running: BTreeMap::new(),
+            held: 0,
             passed: BTreeSet::new(),
             head: None,
             picked: None,
@@ -162,7 +165,9 @@ impl Picker {
 
     /// A job ended.
     pub fn ended(&mut self, job: u64) {
-        self.running.remove(&job);
+        if let Some((_, cores)) = self.running.remove(&job) {
+            self.held -= u64::from(cores);
+        }
     }
 
     /// The answer to the question that ended the last pass: a job of it, or none. The next pass is the rest of that one.
@@ -266,14 +271,14 @@ impl Picker {
         let around = world.around();
         world.start(job)?;
         let took = around.free_cores.saturating_sub(world.around().free_cores);
-        self.running.insert(job.id, (around.now + job.duration, took));
+        let before = self.running.insert(job.id, (around.now + job.duration, took));
+        self.held = self.held + u64::from(took) - before.map_or(0, |(_, cores)| u64::from(cores));
         Ok(())
     }
 
     /// True if what runs and what is free is enough for the job some time.
     fn can_come(&self, world: &mut dyn World, job: &Waiting) -> bool {
-        let held: u64 = self.running.values().map(|(_, cores)| u64::from(*cores)).sum();
-        held + u64::from(world.around().free_cores) >= u64::from(job.cores.max(1)) && job.nodes == 0
+        self.held + u64::from(world.around().free_cores) >= u64::from(job.cores.max(1)) && job.nodes == 0
             || world.earliest(job).is_finite()
     }
 
@@ -411,6 +416,7 @@ impl Picker {
         if shadow.is_some_and(f64::is_nan) {
             return None;
         }
+        self.held = running.values().map(|(_, cores)| u64::from(*cores)).sum();
         (self.committed, self.shadow, self.running) = (committed, shadow, running);
         Some(())
     }

@@ -74,7 +74,7 @@ fn interleaved(jobs: &[Waiting], rows: usize) -> Vec<usize> {
     chosen
 }
 
-/// The first so many indices in an order in which none are equal; without a sort of all the others.
+/// The first this many indices in an order in which none are equal; without a sort of all the others.
 fn smallest(all: usize, count: usize, order: impl Fn(usize, usize) -> Ordering) -> Vec<usize> {
     let mut indices: Vec<usize> = (0..all).collect();
     if count > 0 && count < all {
