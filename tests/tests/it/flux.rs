@@ -436,6 +436,42 @@ done
     }
 }
 
+#[test]
+fn site_35_36_rules_about_resources_hold_on_a_real_flux_and_over_a_restart() {
+    let script = r##"
+printf '[sched-fluxgate.resources]\nby-unit = ["ssd"]\nnodes-below = { dw = "rabbit", lib = "tape" }\n' >> site.toml
+flux config load site.toml
+load policy=easy; up
+# A node and this many GiB beside it, with an attribute of the system.
+some() {
+    jq -nc --argjson gib "$1" --arg key "$2" '{version: 1, tasks: [{command: ["true"], slot: "task", count: {per_slot: 1}}],
+        attributes: {system: {duration: 3600, exec: {test: {run_duration: "1h"}}, ($key): "#DW"}},
+        resources: [{type: "slot", count: 1, label: "rabbit", with: [
+            {type: "node", count: 1, exclusive: true, with: [
+                {type: "slot", count: 1, label: "task", with: [{type: "core", count: 1}]}]},
+            {type: "ssd", count: $gib, exclusive: true}]}]}' | flux job submit
+}
+# 60, 340 and 400 of twice 400 GiB: only if units are taken, and not vertices of 100.
+first=$(some 60 dw); event $first start
+sizes() { flux job info "$1" R | jq -c '[.scheduling.graph.nodes[].metadata | select(.type == "ssd") | .size]'; }
+test "$(sizes $first)" = '[60]'
+flux module remove sched-fluxgate
+load policy=easy; up
+second=$(some 340 dw); event $second start
+third=$(some 400 dw); event $third start
+fourth=$(some 1 dw); event $fourth priority
+# No node is below a vertex with the property that this attribute asks for.
+fifth=$(some 1 lib); event $fifth exception; event $fifth clean
+test "$(state $fourth)" = SCHED
+flux cancel $first; event $fourth start
+test "$(state $second)$(state $third)" = RUNRUN
+flux cancel $second $third $fourth
+for id in $second $third $fourth; do event $id clean; done
+test "$(stat .resources.free_nodes)" = 4
+"##;
+    flux(&[ONE], &format!("{SITE}{script}"));
+}
+
 /// True if the graph scheduler of the Flux project is installed with this flux.
 fn has_graph_scheduler() -> bool {
     if !has(Need::Flux, "flux") {
