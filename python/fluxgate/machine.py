@@ -23,12 +23,12 @@ class Machine:
 
     @classmethod
     def nodes(cls, count: int, *, cores: int = 1, gpus: int = 0) -> "Machine":
-        """So many equal nodes."""
+        """This many equal nodes."""
         return cls(f"{count}x{cores}" + (f"+{gpus}gpu" if gpus else ""))
 
     @classmethod
     def cores(cls, count: int) -> "Machine":
-        """So many nodes of one core."""
+        """This many nodes of one core."""
         return cls(str(count))
 
     @classmethod

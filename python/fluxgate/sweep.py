@@ -42,7 +42,7 @@ def grid(space: Mapping[str, Sequence[Any]]) -> List[Dict[str, Any]]:
 
 
 def design(space: Mapping[str, Sequence[Any]], samples: int, *, seed: int = 1) -> List[Dict[str, Any]]:
-    """So many different combinations, drawn with a seed; all of them if there are no more."""
+    """This many different combinations, drawn with a seed; all of them if there are no more."""
     total = 1
     for values in space.values():
         total *= len(values)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:  # pragma: no cover
 
 #: Rows that a table shows of itself.
 SHOWN = 10
+#: Widest text of a table; a wider one of few rows is shown with a line for each column.
+WIDEST = 160
 
 
 class Table:
@@ -107,7 +109,9 @@ class Table:
 
     def __repr__(self) -> str:
         lines = [list(self._columns)] + self._head()
-        widths = [max(len(line[i]) for line in lines) for i in range(len(self._columns))]
+        if self._rows <= SHOWN and sum(max(map(len, column)) + 2 for column in zip(*lines)) > WIDEST:
+            lines = [list(column) for column in zip(*lines)]
+        widths = [max(map(len, column)) for column in zip(*lines)]
         text = "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines)
         more = self._rows - min(self._rows, SHOWN)
         return text + (f"\n... {more} more rows" if more else "")

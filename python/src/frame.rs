@@ -141,7 +141,7 @@ pub(crate) fn arrow_columns<'py>(
     if code != 0 {
         return Err(failed(&mut stream.0, code));
     }
-    // SAFETY: the schema of a struct has so many children.
+    // SAFETY: the schema of a struct has this many children.
     let columns: Vec<(String, String)> = unsafe {
         if text(schema.0.format) != "+s" {
             return Err(errors::frame(py, "", None, "a frame: its Arrow stream is no table of columns"));

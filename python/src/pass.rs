@@ -316,7 +316,7 @@ impl Pass {
         self.ask(|pass| pass.rewind())
     }
 
-    /// Waiting jobs in order, at most so many; with `fitting` those not known to be unable to start now.
+    /// Waiting jobs in order, at most this many; with `fitting` those not known to be unable to start now.
     #[pyo3(signature = (limit = None, *, fitting = false))]
     fn candidates(slf: Py<Self>, limit: Option<u64>, fitting: bool) -> Candidates {
         Candidates { pass: slf, left: Mutex::new(limit.unwrap_or(u64::MAX)), fitting }

@@ -219,7 +219,7 @@ fn made(
 /// Policies that take over: the time of each in seconds, and one for each run.
 type Swaps<'py> = Vec<(f64, Vec<Ask<'py>>)>;
 
-/// Makes the policies: of each so many in a row as there are parts.
+/// Makes the policies: of each this many in a row as there are parts.
 fn ready(
     py: Python<'_>,
     asks: Vec<Ask<'_>>,

@@ -54,7 +54,7 @@ struct Scene {
     rounds: u64,
 }
 
-/// A table of wide machines: its number, its title, and the scene of a machine of so many nodes.
+/// A table of wide machines: its number, its title, and the scene of a machine of this many nodes.
 type Wide<'a> = (&'a str, &'a str, &'a dyn Fn(u32) -> Scene);
 
 /// The rounds of a scene.
@@ -87,7 +87,7 @@ fn rounds(scene: Scene) -> Cost {
     }
 }
 
-/// A full machine with so many pending jobs of few kinds, beside these windows.
+/// A full machine with this many pending jobs of few kinds, beside these windows.
 fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
     let policy = easy.instantiate(&Default::default()).expect("easy starts");
     let (mut engine, mut running) = full(Box::new(policy), depth);
@@ -99,7 +99,7 @@ fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
     Scene { engine, running, waiting, next: |_| job(1, 1e6), priority: 20, rounds: ROUNDS }
 }
 
-/// A machine of 32 cores a node that jobs of a node each fill, or but for every second node; so many pending jobs of
+/// A machine of 32 cores a node that jobs of a node each fill, or but for every second node; this many pending jobs of
 /// many kinds, behind one that asks for three quarters of the cores.
 fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
     behind(easy, nodes, depth, half, job(24 * nodes, 1e6))
@@ -135,7 +135,7 @@ fn behind(easy: &Compiled, nodes: u32, depth: u64, half: bool, first: Arc<Jobspe
     Scene { engine, running, waiting, next: |_| job(1, 100_000.0), priority: 20, rounds: ROUNDS }
 }
 
-/// So many whole nodes.
+/// This many whole nodes.
 fn whole_nodes(nodes: u32, duration: f64) -> Arc<Jobspec> {
     let simple = Simple { nodes: Some(nodes), slots: nodes, exclusive: true, duration, ..Simple::default() };
     Arc::new(Simple { command: vec!["x".to_owned()], ..simple }.build())
@@ -148,7 +148,7 @@ fn turn(engine: &mut Engine, now: f64) {
     }
 }
 
-/// Maintenance of one of the 64 nodes from this time on, for so many seconds.
+/// Maintenance of one of the 64 nodes from this time on, for this many seconds.
 fn maintenance(number: u32, start: f64, seconds: f64) -> Window {
     let times = Occurrence { start, end: start + seconds, begins: String::new() };
     Window::maintenance(&format!("w{number}"), vec![times], Idset::from(number % 64))

@@ -115,11 +115,7 @@ enum Command {
     /// Build the wheel of the Python package into `target/wheels`, with all policies inside.
     ///
     /// Needs Python 3.10 or newer with venv; maturin is fetched below `target/`.
-    Python {
-        /// Install the wheel in a folder of its own and run the package's tests with it.
-        #[arg(long)]
-        check: bool,
-    },
+    Python(python::Options),
     /// An embedded instance, a workload and policies swapped under it: `fluxgate demo`.
     Demo {
         /// Passed on to `fluxgate demo`, for example `--json`.
@@ -184,7 +180,7 @@ fn run(command: Command) -> Result<()> {
         Command::FluxTests(options) => flux_tests::run(&house, &options),
         Command::Book => book::build(&house),
         Command::Deny => deny::run(&house),
-        Command::Python { check } => python::wheel(&house, check),
+        Command::Python(options) => python::wheel(&house, &options),
         Command::Demo { arguments } => {
             let binary = build(&house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)))?;
             house.program(&binary).arg("demo").args(&arguments).run()

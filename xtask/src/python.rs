@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::{Args, ValueEnum};
 
 use crate::house::{House, Program};
 use crate::policies;
@@ -24,11 +25,59 @@ const TEST_TOOLS: [&str; 7] = [
 ];
 /// What builds the wheel.
 const WHEEL_TOOLS: [&str; 1] = ["maturin>=1.9,<2"];
+/// What builds it for another platform; the compiler of Zig links for all of them.
+const CROSS_TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ziglang==0.17.1"];
+/// The oldest glibc of a wheel for another Linux: that of RHEL 8.
+const COMPATIBILITY: &str = "manylinux_2_28";
 /// Oldest Python of the package: 3 and this number.
 const MINOR_MIN: u32 = 10;
 /// The module as cargo names it, and as Python looks for it.
 const BUILT: &str = "lib_fluxgate.so";
 const MODULE: &str = "_fluxgate.abi3.so";
+
+/// `cargo xtask python`.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Install the wheel in a folder of its own and run the package's tests with it.
+    #[arg(long)]
+    check: bool,
+    /// Build for this platform, into a folder beside. The compiler of Zig is fetched below `target/`, and the standard library of Rust for the
+    /// platform has to be there: `rustup target add`.
+    #[arg(long = "for", value_name = "PLATFORM", conflicts_with = "check")]
+    platform: Option<Platform>,
+}
+
+/// Processor and system of a wheel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Platform {
+    #[value(name = "x86_64-linux")]
+    X86Linux,
+    #[value(name = "aarch64-linux")]
+    ArmLinux,
+    #[value(name = "x86_64-macos")]
+    X86Macos,
+    #[value(name = "aarch64-macos")]
+    ArmMacos,
+}
+
+impl Platform {
+    /// As rustc names it.
+    fn target(self) -> &'static str {
+        match self {
+            Platform::X86Linux => "x86_64-unknown-linux-gnu",
+            Platform::ArmLinux => "aarch64-unknown-linux-gnu",
+            Platform::X86Macos => "x86_64-apple-darwin",
+            Platform::ArmMacos => "aarch64-apple-darwin",
+        }
+    }
+
+    /// Arguments of maturin.
+    fn arguments(self) -> Vec<&'static str> {
+        let linux = matches!(self, Platform::X86Linux | Platform::ArmLinux);
+        let glibc: &[&str] = if linux { &["--compatibility", COMPATIBILITY] } else { &[] };
+        [&["--zig", "--target", self.target()], glibc].concat()
+    }
+}
 
 /// An interpreter that can import everything that the tests need, with `fetch` fetched where it was not.
 ///
@@ -83,7 +132,7 @@ fn copy(from: &Path, to: &Path, wanted: impl Fn(&str) -> bool) -> Result<()> {
 
 /// Builds the wheel, with the policies in it; with `check` also installs it in a folder of its own and runs the tests
 /// of the package with it.
-pub(crate) fn wheel(house: &House, check: bool) -> Result<()> {
+pub(crate) fn wheel(house: &House, options: &Options) -> Result<()> {
     let shipped = policies::build(house, &[])?;
     let folder = house.root().join("python");
     let inside = folder.join("fluxgate/policies");
@@ -95,18 +144,34 @@ pub(crate) fn wheel(house: &House, check: bool) -> Result<()> {
         let name = policy.file_name().context("a component has a name")?;
         fs::copy(policy, inside.join(name)).with_context(|| format!("{}", policy.display()))?;
     }
-    let programs = environment(&house.target().join("toolchains/maturin"), &WHEEL_TOOLS)?;
-    let out = house.target().join("wheels");
+    let toolchains = house.target().join("toolchains");
+    let programs = match options.platform {
+        Some(_) => environment(&toolchains.join("maturin-zig"), &CROSS_TOOLS)?,
+        None => environment(&toolchains.join("maturin"), &WHEEL_TOOLS)?,
+    };
+    let out = house.target().join(match options.platform {
+        Some(platform) => format!("wheels-{}", platform.target()),
+        None => "wheels".to_owned(),
+    });
     if out.exists() {
         fs::remove_dir_all(&out).with_context(|| format!("{}", out.display()))?;
     }
     let maturin = house.program(programs.join("maturin")).args(["build", "--release", "--out"]).arg(&out);
-    maturin.arg("--manifest-path").arg(folder.join("Cargo.toml")).run()?;
+    let maturin = maturin.arg("--manifest-path").arg(folder.join("Cargo.toml"));
+    let maturin = match options.platform {
+        // The module is for every Python since the oldest one, whichever this machine has.
+        Some(platform) => maturin
+            .args(platform.arguments())
+            .env("PYO3_NO_PYTHON", "1")
+            .env("CARGO_ZIGBUILD_PYTHON_PATH", programs.join("python")),
+        None => maturin,
+    };
+    maturin.run()?;
     let wheel = fs::read_dir(&out)?.flatten().map(|entry| entry.path()).next();
     let wheel = wheel.with_context(|| format!("no wheel in {}", out.display()))?;
     let size = fs::metadata(&wheel)?.len();
     println!("{} ({:.1} MB)", wheel.display(), size as f64 / 1e6);
-    if !check {
+    if !options.check {
         return Ok(());
     }
     let python = interpreter(house, true)?;
