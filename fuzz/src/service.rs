@@ -45,7 +45,7 @@ struct World {
     book: Book,
     /// Jobs that hold something.
     running: BTreeSet<u64>,
-    /// Jobs of messages with a part exchanged, which nobody gives back.
+    /// Jobs of messages with a part exchanged, which are not given back.
     bent: BTreeSet<u64>,
     /// Values of the KVS.
     kvs: BTreeMap<String, Value>,

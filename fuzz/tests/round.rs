@@ -25,7 +25,7 @@ enum Edit {
     Put(u8),
     Insert(Vec<u8>),
     Remove(usize),
-    /// Repeat the next bytes so many times.
+    /// Repeat the next bytes this many times.
     Repeat(usize, usize),
     /// A number at its bounds, in digits.
     Number(i64),

@@ -33,7 +33,7 @@ pub fn wide(number: u64) -> Arc<Jobspec> {
 }
 
 /// One of [`SHAPES`] shapes of at least two cores, with a duration of its own of at least `shortest` seconds: cores on any
-/// nodes, so many on each of some nodes, whole nodes, and nodes of a list of hosts.
+/// nodes, this many on each of some nodes, whole nodes, and nodes of a list of hosts.
 ///
 /// # Panics
 /// Never: the list of hosts is one.
@@ -75,7 +75,7 @@ pub fn drive(engine: &mut Engine, event: Event, now: f64) -> Vec<JobId> {
     started
 }
 
-/// An engine of an empty machine of so many nodes and cores, under this policy.
+/// An engine of an empty machine of this many nodes and cores, under this policy.
 ///
 /// # Panics
 /// If the policy does not take over.

@@ -193,7 +193,7 @@ impl Ordering for Probe {
 export_policy!(Probe: ordering);
 "#;
 
-/// Asks a probe for the logits of so many rows from a seed, and compares them with those computed here. Returns the
+/// Asks a probe for the logits of this many rows from a seed, and compares them with those computed here. Returns the
 /// number of logits that are no NaN.
 ///
 /// # Panics

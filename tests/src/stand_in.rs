@@ -64,13 +64,13 @@ pub fn request(userid: u32, topic: &str, payload: &Value) -> Message {
     message
 }
 
-/// A job of so many cores, anywhere, and of this limit in seconds.
+/// A job of this many cores, anywhere, and of this limit in seconds.
 pub fn jobspec(slots: u32, duration: f64) -> Value {
     let simple = Simple { slots, duration, command: vec!["app".into()], ..Simple::default() };
     simple.build().to_value()
 }
 
-/// 4,096 nodes of 32 cores on which so many jobs run, of 13 cores each and the last of six, 12,288 at most; and the requests of so many
+/// 4,096 nodes of 32 cores on which this many jobs run, of 13 cores each and the last of six, 12,288 at most; and the requests of this many
 /// jobs that wait for nearly all of the machine. All durations are different.
 pub fn crowded(running: u64, waiting: u64) -> (Site, Vec<Message>) {
     let (nodes, cores) = (4096, 32);

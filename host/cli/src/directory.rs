@@ -1,6 +1,6 @@
 //! The directory of users and groups of this machine: what the C library finds in files and in services such as LDAP.
 //!
-//! Must never know why somebody asks.
+//! Must never know the caller.
 
 use std::collections::BTreeSet;
 

@@ -32,7 +32,7 @@ impl Journal {
     /// The journal that listens on this socket.
     ///
     /// # Errors
-    /// Nobody does.
+    /// No journal does.
     fn at(path: &str) -> io::Result<Journal> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;

@@ -73,7 +73,7 @@ impl OrderKey {
 pub(crate) const PARKED: u32 = u32::MAX;
 /// The only tree of the heads.
 const HEADS: ClassId = 0;
-/// A walk that has visited so many jobs with [`Walk::next`] is taken for one that visits all.
+/// A walk that has visited this many jobs with [`Walk::next`] is taken for one that visits all.
 const VISITS: usize = 16;
 
 /// The order; see the module.

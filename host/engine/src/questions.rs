@@ -116,7 +116,7 @@ pub struct Questions {
     pub(crate) resources: Resources,
     /// The first waiting jobs in the order of forecasts, then the one that was asked for.
     pub(crate) jobs: Vec<Waiting>,
-    /// So many of them are the first ones.
+    /// This many of them are the first ones.
     pub(crate) first: usize,
     /// Jobs that wait, in all.
     pub(crate) pending: usize,

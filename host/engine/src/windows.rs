@@ -113,9 +113,9 @@ fn no_cores(cores: &u64) -> bool {
 /// Nodes that are chosen for a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// So many,
+    /// This many,
     pub nodes: u32,
-    /// and as many more as have so many cores together.
+    /// and as many more as have this many cores together.
     #[serde(default, skip_serializing_if = "no_cores")]
     pub cores: u64,
     /// They meet this (RFC 31).
@@ -187,7 +187,7 @@ pub struct Window {
     /// Seconds after which it ends early if no member runs or waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_when_idle: Option<f64>,
-    /// It floats: from its start to its end, jobs of its nodes have limits of so many seconds at most.
+    /// It floats: from its start to its end, jobs of its nodes have limits of this many seconds at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub float: Option<f64>,
     /// Jobs that may be ended (`attributes.system.preemptible-after`) run until it begins, whatever their limits are.
@@ -290,7 +290,7 @@ impl Window {
             && (queues.is_empty() || queues.contains(queue))
     }
 
-    /// From now on its nodes are waited for, so many seconds, and no longer than a second before other jobs must have ended.
+    /// From now on its nodes are waited for, this many seconds, and no longer than a second before other jobs must have ended.
     #[must_use]
     pub fn awaiting(mut self, now: f64, seconds: f64) -> Window {
         let margin = self.margin.max(1.0);

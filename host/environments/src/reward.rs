@@ -80,7 +80,7 @@ pub struct Potential {
 }
 
 impl Potential {
-    /// Of a sequence of jobs, by submission, on so many cores.
+    /// Of a sequence of jobs, by submission, on this many cores.
     pub fn new(metric: Metric, jobs: &[Job], cores: u64) -> Self {
         Potential {
             metric,

@@ -1,6 +1,6 @@
 //! The lines that the scheduler logs: each has an id that does not change, a level and a meaning, all in one table.
 //!
-//! [`log!`] writes a line and takes its level from the table, so that no line can be written without an id. Whoever shows a line
+//! [`log!`] writes a line and takes its level from the table, so that no line can be written without an id. A program that shows a line
 //! finds the id in the field [`ID`] and the number that systemd's journal wants in the field [`JOURNAL_ID`].
 //!
 //! Must never know where lines go, nor what happens in the scheduler.

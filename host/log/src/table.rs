@@ -159,7 +159,7 @@ table! {
     ShadowEnded = 1214 WARN,
     /// A component of the folder of policies cannot be used, and is not offered.
     PolicyLeftOut = 1215 WARN,
-    /// Something happened to a policy while nobody was there to hear it.
+    /// Something happened to a policy while no client listened.
     PolicyNews = 1216 INFO,
     /// A compiled component in the cache is damaged or of another version; it is compiled anew.
     CacheIgnored = 1217 WARN,

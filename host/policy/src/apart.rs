@@ -131,7 +131,7 @@ fn receive(pipe: &mut impl Read) -> io::Result<Answer> {
     }
 }
 
-/// A length and so many bytes.
+/// A length and this many bytes.
 fn part(pipe: &mut impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     pipe.read_exact(&mut length)?;

@@ -58,7 +58,7 @@ impl Probation {
         next.clamp(self.since, self.until)
     }
 
-    /// It made a pass that took so long, and so much fuel.
+    /// It made a pass that took so long, and this much fuel.
     pub(crate) fn pass(&mut self, took: Duration, fuel: u64, guard: &Guard) {
         let (most, took) = (guard.probation_pass_time_max, took.as_secs_f64());
         self.slow = if most > 0.0 && took > most { self.slow + 1 } else { 0 };

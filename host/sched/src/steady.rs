@@ -19,7 +19,7 @@ use tracing::level_filters::LevelFilter;
 use crate::host::{Document, Host, Store, Usage};
 use crate::work::Work;
 
-/// A clock that moved by so much against real time, in seconds, was set; less is followed without a word.
+/// A clock that moved by this much against real time, in seconds, was set; less is followed without a word.
 const STEP_MIN: f64 = 60.0;
 
 /// A clock that was set.

@@ -415,7 +415,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         Ok(())
     }
 
-    /// A job that starts now will end after so many seconds, because a node fails. Returns the seconds of work that it
+    /// A job that starts now will end after this many seconds, because a node fails. Returns the seconds of work that it
     /// keeps, if it will be submitted again.
     fn fails(&mut self, job: &Job, ran: f64) -> Option<f64> {
         self.failed += 1;

@@ -4,7 +4,7 @@
 //! ```toml
 //! policies = ["hybrid", "easy-plus-plus"]
 //! seeds = [1, 2, 3]               # of estimates, and of workloads of a model; [1] by default
-//! samples = 10                    # so many combinations of settings, drawn with the first seed; all by default
+//! samples = 10                    # this many combinations of settings, drawn with the first seed; all by default
 //! estimates = "perturbed:3"       # as logged by default
 //! machine = "256"                 # by default that of the header
 //! semantics = "fluxgate"
@@ -233,7 +233,7 @@ impl Experiment {
         self.samples.map_or(usize::MAX, |samples| samples).min(self.grid_count())
     }
 
-    /// Every combination of the values of settings, the last setting by name changing first; with `samples` so many different
+    /// Every combination of the values of settings, the last setting by name changing first; with `samples` this many different
     /// ones of them, drawn with the first seed, in the same order.
     pub fn combinations(&self) -> Vec<Settings> {
         let (total, count) = (self.grid_count(), self.combinations_count());
@@ -241,7 +241,7 @@ impl Experiment {
             false => (0..total).collect(),
             true => {
                 let mut draws = Numbers(self.seeds.first().copied().unwrap_or(1));
-                // Floyd's algorithm: each set of so many numbers is as likely as each other.
+                // Floyd's algorithm: each set of this many numbers is as likely as each other.
                 let mut chosen = BTreeSet::new();
                 for most in total - count..total {
                     let drawn = draws.below(most + 1);

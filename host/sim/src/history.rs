@@ -179,7 +179,7 @@ impl Observer for Keeper<'_> {
     }
 }
 
-/// Tells observers so many events of a history, and takes the jobs that were submitted from those of the log. Returns the jobs that
+/// Tells observers this many events of a history, and takes the jobs that were submitted from those of the log. Returns the jobs that
 /// still wait.
 pub(crate) fn tell(
     mut from: impl Read,

@@ -80,7 +80,7 @@ impl OnFailure {
         }
     }
 
-    /// The seconds of work that a job keeps which has run for so many, if it is submitted again.
+    /// The seconds of work that a job keeps which has run for this many, if it is submitted again.
     pub fn kept(self, ran: f64) -> Option<f64> {
         match self {
             OnFailure::End => None,

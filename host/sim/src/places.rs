@@ -45,7 +45,7 @@ impl Free {
         }
     }
 
-    /// The first free cores, which are at least so many.
+    /// The first free cores, which are at least this many.
     fn take(&mut self, cores: u32) -> Vec<(u32, u32)> {
         let (mut taken, mut left) = (Vec::new(), cores);
         while let Some((from, to)) = (left > 0).then(|| self.parts.pop_first()).flatten() {

@@ -55,7 +55,7 @@ pub struct TooLong {
 }
 
 impl Resample {
-    /// So many workloads drawn from these jobs, each a run of its own.
+    /// This many workloads drawn from these jobs, each a run of its own.
     ///
     /// # Errors
     /// As [`Resample::draw`].

@@ -5,7 +5,7 @@
 //! - `name`, and `kind`: `maintenance` or `dedicated`;
 //! - `start`: seconds since the epoch, or `"+36h"` from the first submission of the workload;
 //! - `duration`: seconds, or a duration (RFC 23);
-//! - `ranks`: an idset (RFC 22), or `nodes`: a number of them, or `cores`: as many nodes as have so many, chosen when the workload
+//! - `ranks`: an idset (RFC 22), or `nodes`: a number of them, or `cores`: as many nodes as have this many, chosen when the workload
 //!   begins;
 //! - optional `every`: a duration after which it comes again, and `times`: how often it is there in all;
 //! - optional `users`, `queues`, `magnetic`, `overlap`, `margin`, `overrun`, `release_when_idle`, `float` and `fill`, as the

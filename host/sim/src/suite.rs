@@ -104,7 +104,7 @@ pub struct Task {
     /// Further parts of as many jobs, at places that are drawn from a seed; without the seed they are left out.
     #[serde(default)]
     pub drawn: usize,
-    /// Parts of another kind: windows of so many days one after the other, each a run of its own on an empty machine.
+    /// Parts of another kind: windows of this many days one after the other, each a run of its own on an empty machine.
     pub window_days: Option<u32>,
     /// The first jobs of each run, which are in no metric.
     #[serde(default)]
@@ -136,7 +136,7 @@ pub struct Entry {
     pub published: Vec<Published>,
     /// A log whose waits (field 3) are the published schedule: every start is compared.
     pub schedule: Option<String>,
-    /// For a policy that also decides by chance: it is run with so many seeds, 1 and so on, in its setting `sample-seed`,
+    /// For a policy that also decides by chance: it is run with this many seeds, 1 and so on, in its setting `sample-seed`,
     /// beside the run without.
     pub sampled: Option<u32>,
 }
@@ -327,7 +327,7 @@ impl Suite {
     }
 }
 
-/// Whether so many seeds are accepted.
+/// Whether this many seeds are accepted.
 fn check_seeds(sampled: Option<u32>) -> Result<(), String> {
     match sampled.filter(|seeds| !(SEEDS_MIN..=SEEDS_MAX).contains(seeds)) {
         Some(seeds) => Err(format!("found sampled = {seeds}, accepted are {SEEDS_MIN} to {SEEDS_MAX} seeds")),

@@ -69,7 +69,7 @@ impl<T> Agenda<T> {
         self.heap.push(Reverse(Entry { time: time.max(self.now), sequence: self.sequence, what }));
     }
 
-    /// Plan a step in so many microseconds.
+    /// Plan a step in this many microseconds.
     pub fn after(&mut self, delay: Time, what: T) {
         self.at(self.now + delay, what);
     }

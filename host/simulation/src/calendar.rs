@@ -207,7 +207,7 @@ impl Calendar {
         }
     }
 
-    /// A scheduler gets its inventory and waits so many seconds for nodes of reservations, or the clock is set back meanwhile.
+    /// A scheduler gets its inventory and waits this many seconds for nodes of reservations, or the clock is set back meanwhile.
     pub fn nodes_are_awaited(&mut self, seconds: f64) {
         self.nodes_change();
         self.awaited_until = self.latest + seconds + PASSES;

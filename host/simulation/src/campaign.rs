@@ -17,7 +17,7 @@ use crate::world::{Outcome, World};
 /// Most worlds that are tried to make a failing one smaller.
 const TRIES_MAX: usize = 300;
 
-/// The profile of a seed where none is asked for: one in so many has components.
+/// The profile of a seed where none is asked for: one in this many has components.
 const POLICIES_IN: u64 = 4;
 
 thread_local! {

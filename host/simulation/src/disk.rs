@@ -102,14 +102,14 @@ impl SimulatedDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on so many calls in a thousand fail.
+    /// From now on this many calls in a thousand fail.
     pub fn set_failing(&self, per_mille: u64) {
         let mut state = self.state();
         state.troubled |= per_mille > 0;
         state.failing = per_mille;
     }
 
-    /// From now on there is room for so many bytes more.
+    /// From now on there is room for this many bytes more.
     pub fn set_room(&self, more: usize) {
         let mut state = self.state();
         state.troubled |= more < usize::MAX;

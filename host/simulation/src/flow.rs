@@ -48,7 +48,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The flow of a node with so many slots.
+    /// The flow of a node with this many slots.
     fn of(&self, slots: u64) -> Amounts {
         std::array::from_fn(|kind| self.node[kind] + self.slot[kind] * slots)
     }
@@ -65,7 +65,7 @@ impl Asked {
     }
 }
 
-/// Units without a prefix in one of this; 0 for a unit that nobody wrote.
+/// Units without a prefix in one of this; 0 for an unknown unit.
 fn factor(unit: &str) -> u64 {
     match unit {
         "W" | "B/s" => 1,
@@ -253,7 +253,7 @@ impl Flow {
         }
     }
 
-    /// Do so many places fit, if each takes the flow of `slots` slots and there is room for these numbers of places on
+    /// Do this many places fit, if each takes the flow of `slots` slots and there is room for these numbers of places on
     /// nodes; with all flow free, or as it is now?
     ///
     /// The sets of nodes that share a capacity are nested, or have no node in common. Of each set no more places can be

@@ -34,7 +34,7 @@ struct Arguments {
     /// Seeds to run, A..B without B. By default the first thousand, or with --minutes all from 0 on.
     #[arg(long, value_name = "A..B", value_parser = range, conflicts_with = "seed")]
     seeds: Option<Range<u64>>,
-    /// Stop after so many minutes.
+    /// Stop after this many minutes.
     #[arg(long, value_name = "N", value_parser = minutes, conflicts_with = "seed")]
     minutes: Option<f64>,
     /// Only these kinds of faults, in every seed; with an unknown name all names are listed.
@@ -55,7 +55,7 @@ struct Arguments {
     /// Worlds with components, without, or each in its turn.
     #[arg(long, value_enum, default_value_t = Which::All)]
     profile: Which,
-    /// Stop after so many seeds that fail.
+    /// Stop after this many seeds that fail.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     failures: u64,
     /// The folder of components that `cargo xtask policies` builds.

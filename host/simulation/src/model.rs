@@ -26,7 +26,7 @@ pub const OWNER: u32 = 1000;
 pub enum Order {
     /// Send this to the scheduler.
     Send(Message),
-    /// Wake this job in so many seconds, unless its count of alarms changed.
+    /// Wake this job in this many seconds, unless its count of alarms changed.
     Alarm(f64, u64, u32),
     /// Something has happened that must not.
     Broken(String),

@@ -75,7 +75,7 @@ pub enum Act {
     Urgency(u32),
     /// Its priority becomes this one, by `sched.prioritize`.
     Priority(u32),
-    /// Its time limit grows or shrinks by so many seconds.
+    /// Its time limit grows or shrinks by this many seconds.
     Limit(f64),
 }
 

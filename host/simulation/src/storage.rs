@@ -49,7 +49,7 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// The storage of a machine of so many nodes, all free.
+    /// The storage of a machine of this many nodes, all free.
     pub fn new(stores: Stores, nodes: u32) -> Storage {
         Storage { stores, nodes, ..Storage::default() }
     }

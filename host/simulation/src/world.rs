@@ -114,7 +114,7 @@ pub struct World {
     resources: ResourceService,
     book: Book,
     calendar: Calendar,
-    /// The scheduler could not read what was reserved, and nobody accepted that.
+    /// The scheduler could not read what was reserved, and no operator accepted that.
     unread: bool,
     /// The scheduler that is asked to go on without.
     accepting: Option<u64>,

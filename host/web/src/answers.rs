@@ -16,9 +16,9 @@ use crate::source::{Refused, Source};
 
 /// Shortest time between two equal questions.
 pub const KEPT_MIN: Duration = Duration::from_secs(1);
-/// Longest time between two equal questions that somebody wants answered.
+/// Longest time between two equal questions of clients that wait for an answer.
 pub const KEPT_MAX: Duration = Duration::from_secs(15);
-/// Part of its time that an instance spends on one question at most: one in so many.
+/// Part of its time that an instance spends on one question at most: one in this many.
 const SHARE: u32 = 20;
 /// Longest time that an answer stands when further ones are refused.
 const STANDS_MAX: Duration = Duration::from_secs(120);
@@ -45,7 +45,7 @@ struct Question {
     kept: tokio::sync::Mutex<Option<Kept>>,
     /// The last answer, and when it was given, also while another is asked for.
     last: Mutex<Option<(Arc<Value>, Duration)>>,
-    /// When somebody last wanted to know.
+    /// When a client last asked.
     wanted: Mutex<Duration>,
 }
 
@@ -166,7 +166,7 @@ impl Answers {
         }
     }
 
-    /// The question of this name; the one that nobody wanted for longest gives way.
+    /// The question of this name; the one that was not asked for longest gives way.
     fn question(&self, name: String) -> Arc<Question> {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = |question: &Question| *question.wanted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -109,7 +109,7 @@ pub struct Known {
     clock: f64,
     /// Pages offer what can be changed.
     control: bool,
-    /// Nobody wants to wait for longer than this for an answer that takes long.
+    /// Longest wait of a client for an answer that takes long.
     wait: Option<Duration>,
     /// An answer took longer.
     late: bool,
@@ -172,7 +172,7 @@ impl Known {
         self.refusals.get(name).map(String::as_str)
     }
 
-    /// Does nobody answer at all? The reason.
+    /// The reason if no service answers at all.
     pub(crate) fn gone(&self) -> Option<&str> {
         let first = || self.refusals.values().next().map(String::as_str);
         self.gone.then(|| first().unwrap_or("no answer"))

@@ -54,7 +54,7 @@ pub(crate) struct Boards {
     boards: Mutex<BTreeMap<String, Weak<watch::Sender<Look>>>>,
 }
 
-/// Somebody watches a page as long as this is there.
+/// A client watches a page as long as this is there.
 #[derive(Debug)]
 pub(crate) struct Watching {
     pub(crate) looks: watch::Receiver<Look>,
@@ -80,7 +80,7 @@ impl Boards {
     }
 }
 
-/// Make the page again and again until nobody watches it.
+/// Make the page again and again until no client watches it.
 async fn keep(sender: Arc<watch::Sender<Look>>, page: Page, answers: Arc<Answers>, clock: fn() -> f64) {
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -16,7 +16,7 @@ pub(crate) enum State {
     Free,
     Part,
     Full,
-    /// Nobody uses it, and a reservation that has begun keeps it.
+    /// No job uses it, and a reservation that has begun keeps it.
     Reserved,
     Drained,
     Down,

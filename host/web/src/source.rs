@@ -26,7 +26,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Nobody is there who could answer.
+    /// No scheduler answers.
     pub fn is_gone(&self) -> bool {
         self.errnum == errno::ECANCELED
     }

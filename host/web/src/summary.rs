@@ -28,7 +28,7 @@ pub(crate) struct Figures {
     /// The policy in charge.
     pub(crate) policy: String,
     pub(crate) passes: f64,
-    /// Half of the passes took so many microseconds or less; 0 if that is not known.
+    /// Half of the passes took this many microseconds or less; 0 if that is not known.
     pub(crate) half_us: f64,
 }
 

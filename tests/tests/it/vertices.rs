@@ -11,7 +11,7 @@ const STATUS: &str = "sched-fluxion-resource.set_status";
 const SET: &str = "sched-fluxion-resource.set_property";
 const GET: &str = "sched-fluxion-resource.get_property";
 
-/// An R of two chassis with two vertices of storage, down in the file, and one node of two cores each; and so many nodes beside them.
+/// An R of two chassis with two vertices of storage, down in the file, and one node of two cores each; and this many nodes beside them.
 fn machine(dir: &Path, beside: usize) -> PathBuf {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut add = |mut data: Value, path: String, parent: Option<usize>| {

@@ -75,12 +75,12 @@ impl Web {
         parsed(&answer)
     }
 
-    /// A page for somebody with a cookie.
+    /// A page for a user with a cookie.
     fn get(&self, path: &str) -> Page {
         self.ask("GET", path, &format!("Cookie: {}\r\n", self.cookie))
     }
 
-    /// A form of somebody with a cookie.
+    /// A form of a user with a cookie.
     fn post(&self, path: &str, form: &str) -> Page {
         let mut stream = self.connect();
         let (host, cookie) = (&self.address, &self.cookie);

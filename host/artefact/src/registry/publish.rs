@@ -1,7 +1,7 @@
 //! A component and its signature, into a registry.
 //!
 //! What a registry has already is not sent again, and the same component always gets the same digest. The tag is set
-//! last: a publication that was cut short is seen by nobody.
+//! last: no client sees a publication that was cut short.
 
 use std::path::Path;
 

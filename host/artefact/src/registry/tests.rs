@@ -32,7 +32,7 @@ struct Registry {
     heard: Arc<Mutex<Vec<(String, String, String)>>>,
     /// Whether it lists what refers to a manifest (OCI distribution 1.1).
     lists: Arc<AtomicBool>,
-    /// What it lets nobody store.
+    /// What it lets no client store.
     refused: Arc<Mutex<Option<String>>>,
 }
 

@@ -13,7 +13,7 @@ use crate::args::Target;
 use crate::client::Client;
 use crate::{place, render};
 
-/// A start so many seconds in the future is no difference of clocks that jobs show by themselves.
+/// A start this many seconds in the future is no difference of clocks that jobs show by themselves.
 const SKEW: f64 = 5.0;
 /// Most characters of a list of hosts in a finding.
 const HOSTS_CHARS: usize = 60;

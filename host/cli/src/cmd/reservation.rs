@@ -96,10 +96,10 @@ pub(crate) struct Create {
     /// These hosts, as a hostlist (RFC 29), or all.
     #[arg(long, value_name = "HOSTS", conflicts_with = "nodes", required_unless_present_any = ["nodes", "cores", "pool"])]
     hosts: Option<String>,
-    /// So many nodes, which the scheduler chooses; those that go down before the start are replaced.
+    /// This many nodes, which the scheduler chooses; those that go down before the start are replaced.
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
-    /// As many nodes as have so many cores together, chosen likewise.
+    /// As many nodes as have this many cores together, chosen likewise.
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
     cores: Option<u64>,
     /// What chosen nodes must meet, in the syntax of RFC 35.
@@ -138,7 +138,7 @@ pub(crate) struct Create {
     /// Jobs that may be ended (preemptible-after in their jobspec) run until it begins, whatever their limits are.
     #[arg(long, conflicts_with = "float")]
     fill: bool,
-    /// So much of a pool, such as scratch=all, power/rack0=6kW or /site/chassis0/ssd0=50%, with nodes or without; may be repeated.
+    /// This much of a pool, such as scratch=all, power/rack0=6kW or /site/chassis0/ssd0=50%, with nodes or without; may be repeated.
     #[arg(long, value_name = "POOL=AMOUNT", requires = "maintenance", conflicts_with = "float")]
     pool: Vec<String>,
     /// Running jobs that are expected to end after its start [default: refuse; for maintenance ignore].
@@ -199,7 +199,7 @@ pub(crate) struct Alter {
     /// Another number of nodes.
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
-    /// As many nodes as have so many cores together.
+    /// As many nodes as have this many cores together.
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
     cores: Option<u64>,
     /// Users who join or leave: +carol,-bob.

@@ -1,4 +1,4 @@
-//! The waiting jobs of a checkpoint: a copy of the table of jobs, whose rows are made when somebody reads them.
+//! The waiting jobs of a checkpoint: a copy of the table of jobs, whose rows are made when they are read.
 //!
 //! A copy costs the scheduler a counter for each page of the table, whatever the jobs are. Rows are made in the order of ids, on
 //! the thread that writes the checkpoint.

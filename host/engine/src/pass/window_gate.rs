@@ -1,4 +1,4 @@
-//! The window gate: jobs that wait for a window which they cannot use are not searched for, and keep nobody waiting.
+//! The window gate: jobs that wait for a window which they cannot use are not searched for, and keep no other job waiting.
 //!
 //! Must never know the nodes of a window.
 

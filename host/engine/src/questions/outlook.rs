@@ -75,7 +75,7 @@ pub(super) enum Stands {
     /// All of them: what people are told of waiting jobs.
     Told,
     /// None: by the rule of forecasts, a reserved start is the latest. Jobs are often expected before that, as jobs that run
-    /// end before their limits, and whoever comes after them is.
+    /// end before their limits, and a job that comes after them is.
     Nothing,
 }
 

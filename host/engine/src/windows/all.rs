@@ -23,7 +23,7 @@ pub(crate) struct Held {
 #[derive(Debug, Clone, Default)]
 pub struct Windows {
     by_name: BTreeMap<String, Held>,
-    /// The names of those for jobs of their queues, by queue. Windows for maintenance are for nobody.
+    /// The names of those for jobs of their queues, by queue. Windows for maintenance are for no job.
     of_queues: BTreeMap<String, BTreeSet<String>>,
     /// The names of those that attract jobs.
     magnetic: BTreeSet<String>,

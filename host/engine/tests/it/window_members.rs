@@ -146,7 +146,7 @@ fn feat_14_15_a_job_that_names_no_usable_window_waits() {
     assert_eq!(started(&engine.pass(10.0)), [1]);
 }
 
-/// FEAT-14: in a strict order too, a job that names a window which is not there, is over or does not admit it keeps nobody
+/// FEAT-14: in a strict order too, a job that names a window which is not there, is over or does not admit it keeps no other job
 /// waiting; and it starts in its turn when there is such a window.
 #[test]
 fn feat_14_who_has_no_window_keeps_nobody_waiting() {
@@ -222,7 +222,7 @@ fn feat_25_overlaps() {
 }
 
 /// FEAT-25: where it is asked for, two windows of members overlap: members of either use the nodes that both have, inside of
-/// their own window, and nobody else does.
+/// their own window, and no other job does.
 #[test]
 fn feat_25_two_windows_of_members_share_nodes_where_that_is_asked_for() {
     for asks in [0, 1] {

@@ -281,7 +281,7 @@ fn engine_units(gb: u64) -> u64 {
     gb * 1_000_000_000
 }
 
-/// FEAT-10: as many nodes as have so many cores, chosen at creation and replaced until the start.
+/// FEAT-10: as many nodes as have this many cores, chosen at creation and replaced until the start.
 #[test]
 fn feat_10_nodes_with_so_many_cores_are_chosen() {
     let r = json!({"version": 1, "execution": {

@@ -1,4 +1,4 @@
-//! Cores that reservations of people keep and nobody uses, over time. Counted for `metrics-get`.
+//! Cores that reservations of people keep and no job uses, over time. Counted for `metrics-get`.
 //!
 //! The ledger is looked at before it changes, at most once a second: what happens within a second is counted as if it had
 //! not lasted, and nothing is lost of a time in which nothing happens. Must never decide anything.

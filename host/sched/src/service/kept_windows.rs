@@ -40,7 +40,7 @@ pub(super) struct KeptWindows {
     reading: bool,
     /// Why the key could not be read, so that it must not be written over.
     unread: Option<String>,
-    /// Why the reservations of the scheduler before are not in force, until somebody said that they are lost.
+    /// Why the reservations of the scheduler before are not in force, until an operator accepts their loss.
     lost: Option<String>,
     /// The version of the windows that is written, or being written.
     written: u64,
@@ -103,7 +103,7 @@ impl Service {
         Answer::Later
     }
 
-    /// Does nothing start since reservations are lost, and nobody said that the scheduler goes on without them?
+    /// Does nothing start since reservations are lost, and no operator accepted that?
     pub(super) fn holds_for_lost_windows(&self) -> bool {
         self.kept_windows.lost.is_some() && self.configuration.settings.reservations.lost == Lost::Hold
     }

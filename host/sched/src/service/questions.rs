@@ -95,7 +95,7 @@ fn jobspec(value: &Value) -> Result<Jobspec> {
     Ok(Jobspec::from_value(value)?)
 }
 
-/// The answers about some jobs, of which there are so many, have taken this long.
+/// The answers about some jobs, of which there are this many, have taken this long.
 ///
 /// # Errors
 /// It is too long.

@@ -33,7 +33,7 @@ use crate::settings::Makers;
 
 /// Occurrences that are made ahead of a window that comes again.
 const AHEAD: usize = 8;
-/// Most times of a repeated reservation that may pass while nobody looks.
+/// Most times of a repeated reservation that may pass without an event.
 const OVER_MAX: usize = 1_000_000;
 /// Most jobs that are named in one line.
 const NAMED_MAX: usize = 8;

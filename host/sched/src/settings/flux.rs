@@ -115,7 +115,7 @@ impl FluxTables {
         Some(moved)
     }
 
-    /// Does this queue take a job of so many nodes and cores, fewest, and of this limit, infinite without?
+    /// Does this queue take a job of this many nodes and cores, fewest, and of this limit, infinite without?
     pub fn takes(&self, queue: &str, nodes: u32, cores: u32, limit: f64) -> bool {
         let most = self.limits.get(queue).or_else(|| self.limits.get(""));
         most.is_none_or(|most| {

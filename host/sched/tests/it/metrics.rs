@@ -273,7 +273,7 @@ fn feat_60_cores_of_queues_and_limits_of_jobs() {
     assert_eq!(of(&mut world, "queue_used_cores{queue=\"\"}"), 0.0);
 }
 
-/// FEAT-60: what reservations keep free and nobody uses, over time; a free node of one is not free to all.
+/// FEAT-60: what reservations keep free and no job uses, over time; a free node of one is not free to all.
 #[test]
 fn feat_60_idle_time_in_reservations() {
     let mut world = World::serving(&json!({"policy": "steady"}));

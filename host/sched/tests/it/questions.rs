@@ -152,7 +152,7 @@ fn feat_72_without_a_priority_it_is_that_of_the_users_last_job() {
     assert_eq!(told(&mut world, BOB, Value::Null), (json!(16), json!("last-job"), 3));
 }
 
-/// FEAT-81: `when` under a policy that does not decide; compiled for the question, and known to nobody afterwards.
+/// FEAT-81: `when` under a policy that does not decide; compiled for the question, and forgotten afterwards.
 #[test]
 fn feat_81_when_is_answered_under_another_policy_on_a_copy() {
     let mut world = World::serving(&json!({"policy": "steady"}));

@@ -24,7 +24,7 @@ fn ask(world: &mut World, method: &str, payload: Value) -> Result<Value, String>
     world.answer(tag).unwrap_or_else(|| panic!("{method}: no answer")).clone().map_err(|(_, why)| why)
 }
 
-/// Maintenance of some hosts, in so many seconds.
+/// Maintenance of some hosts, in this many seconds.
 fn maintenance(name: &str, hosts: &str, start: f64, end: f64) -> Value {
     json!({"name": name, "kind": "maintenance", "start": start, "end": end, "hosts": hosts})
 }

@@ -14,7 +14,7 @@ fn reserve(world: &mut World, name: &str, (start, end): (f64, f64), more: Value)
     world.told("reservation-create", &payload);
 }
 
-/// The jobs of a day: who arrives when, of which user, with so many cores for so long.
+/// The jobs of a day: who arrives when, of which user, with this many cores for so long.
 const JOBS: [(f64, u64, u32, u32, f64); 6] = [
     // Runs into the last reservation and is ended by it.
     (1000.0, 1, 7, 4, 9000.0),
@@ -28,7 +28,7 @@ const JOBS: [(f64, u64, u32, u32, f64); 6] = [
     (4400.0, 6, 7, 4, 600.0),
 ];
 
-/// A day with reservations; the instance is down from `at` for so many seconds. Tells what is seen at some times of the day.
+/// A day with reservations; the instance is down from `at` for this many seconds. Tells what is seen at some times of the day.
 fn day(down: Option<(f64, f64, &str)>) -> Vec<String> {
     let mut world = World::serving(&table());
     world.submit_as(7, 1, 4, 9000.0);

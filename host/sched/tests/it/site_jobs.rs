@@ -16,7 +16,7 @@ fn site() -> World {
     world
 }
 
-/// So many slots of a node and so much storage beside it.
+/// This many slots of a node and this much storage beside it.
 fn slots(count: u32, gib: u32) -> Value {
     let mut jobspec = beside();
     jobspec["resources"][0]["count"] = count.into();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::world::World;
 
-/// Chassis with so many vertices of storage, which the file says are down, and one node each.
+/// Chassis with this many vertices of storage, which the file says are down, and one node each.
 pub fn machine(chassis: u32, ssds: u32) -> Value {
     let (mut nodes, mut edges) = (Vec::new(), Vec::new());
     let mut add = |mut data: Value, path: String, parent: Option<usize>| {

@@ -317,7 +317,7 @@ impl World {
         message.wants_response().then_some(answer)
     }
 
-    /// A job of so many cores arrives; nothing is settled.
+    /// A job of this many cores arrives; nothing is settled.
     pub fn submit(&mut self, id: u64, cores: u32, duration: f64) {
         self.submit_as(1000, id, cores, duration);
     }

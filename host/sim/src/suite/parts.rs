@@ -79,7 +79,7 @@ impl Task {
     }
 }
 
-/// Windows of so many seconds one after the other from the first submission on. The last one, which the end of the log
+/// Windows of this many seconds one after the other from the first submission on. The last one, which the end of the log
 /// cuts off, and those in which no job would count are left out.
 fn windows(jobs: &[Job], seconds: f64, uncounted: usize) -> Result<Vec<Part>, String> {
     let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return Ok(Vec::new()) };

@@ -66,7 +66,7 @@ impl<'a> Submissions<'a> {
         true
     }
 
-    /// A job starts that would run for so many seconds.
+    /// A job starts that would run for this many seconds.
     pub(super) fn starts(&mut self, told: &Times, job: &Job, run: f64, report: &mut Report) {
         if self.earliest.remove(&job.id).is_some_and(|earliest| told.start < earliest) {
             report.add(Violation::Early(job.id));

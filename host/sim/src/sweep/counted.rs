@@ -24,7 +24,7 @@ impl Counted {
         Counted { total, used: 0, ends: BinaryHeap::new() }
     }
 
-    /// A job of so many cores starts and ends at these times; starts are in the order of time. Intervals are half-open.
+    /// A job of this many cores starts and ends at these times; starts are in the order of time. Intervals are half-open.
     pub(super) fn starts(&mut self, (start, end): (f64, f64), cores: u64) -> Option<Violation> {
         while let Some(Reverse((_, back))) = self.ends.peek().filter(|ended| ended.0.0.0 <= start) {
             self.used -= back;

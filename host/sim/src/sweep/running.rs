@@ -2,7 +2,7 @@
 //! It stores the waiting jobs, the running ones with their cores, and a bit for each core.
 //!
 //! The cores of a job are intervals of the machine's cores in one row: whole nodes of neighbouring ranks are one
-//! interval. They are read from R's entries, without a list of ranks or cores, or told as intervals where nobody else reads
+//! interval. They are read from R's entries, without a list of ranks or cores, or told as intervals where no other observer reads
 //! R, so a job costs its intervals and the words of 64 cores that they cover. Single cores are named only for a violation.
 //!
 //! Starts are in the order of time, so a core is free when its last job has ended; that implies that no rank and no

@@ -48,7 +48,7 @@ pub(super) struct Reading<S> {
     pub(super) links: BTreeMap<JobId, Link>,
 }
 
-/// The attributes of a job of so many cores: those of its jobspec, and what fields 10, 13 and 14 add.
+/// The attributes of a job of this many cores: those of its jobspec, and what fields 10, 13 and 14 add.
 fn attributes(record: &Record, cores: u32) -> JobAttributes {
     let own = record.jobspec.as_deref().map(JobAttributes::of).unwrap_or_default();
     let text = |number: Option<u32>| number.map(|number| number.to_string().into_boxed_str());
@@ -92,7 +92,7 @@ impl<S: Source> Reading<S> {
         all.into_iter().map(|(known, _)| known.clone()).collect()
     }
 
-    /// The number of the attributes of a job of so many cores; 0 if none is known.
+    /// The number of the attributes of a job of this many cores; 0 if none is known.
     fn number_of_attributes(&mut self, record: &Record, cores: u32) -> u32 {
         let known = attributes(record, cores);
         if known.is_empty() {

@@ -35,7 +35,7 @@ fn all_reserved(pass: &mut Pass) -> Result<(), PolicyError> {
     Ok(())
 }
 
-/// The shortest job first, and nobody passes the first that does not fit.
+/// The shortest job first, and no job passes the first that does not fit.
 struct Shortest;
 
 impl Policy for Shortest {

@@ -21,7 +21,7 @@ pub struct Terms {
     pub dedicated: bool,
     /// The first time.
     pub first: (f64, f64),
-    /// It comes again so many seconds later, and after that, up to this time if it is above 0.
+    /// It comes again this many seconds later, and after that, up to this time if it is above 0.
     pub every: Option<(f64, f64)>,
     /// What begins earlier is left out.
     pub gone_before: f64,
@@ -33,7 +33,7 @@ pub struct Terms {
     pub margin: f64,
     /// Seconds.
     pub overrun: f64,
-    /// So many nodes are chosen.
+    /// This many nodes are chosen.
     pub wanted: Option<u32>,
     /// Its nodes, where they are known.
     pub ranks: Option<BTreeSet<u32>>,

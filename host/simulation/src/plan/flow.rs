@@ -12,7 +12,7 @@ use crate::flow::{Amounts, Pool, Pools};
 /// The least amounts of each kind: capacities and amounts are multiples of them.
 const STEPS: Amounts = [50, 100_000_000];
 
-/// The pools of a machine of so many nodes, and the jobs that ask for some.
+/// The pools of a machine of this many nodes, and the jobs that ask for some.
 pub(super) fn draw(seed: u64, jobs: &mut [JobPlan], nodes: u32, cores: u32) -> [Pools; 2] {
     let mut dice = Dice::new(seed, "flow");
     let count = dice.range(1, u64::from(nodes.min(3))) as usize;
@@ -38,7 +38,7 @@ pub(super) fn draw(seed: u64, jobs: &mut [JobPlan], nodes: u32, cores: u32) -> [
     [power, bandwidth]
 }
 
-/// A capacity for so many nodes: for some of them it is often too small.
+/// A capacity for this many nodes: for some of them it is often too small.
 fn size(dice: &mut Dice, kind: usize, unit: &str, nodes: usize) -> u64 {
     let nodes = nodes.max(1) as u64;
     let steps = dice.range(5 * nodes, 20 * nodes);

@@ -43,7 +43,7 @@ pub(super) fn marks(seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<FaultP
     faults
 }
 
-/// Storage of a machine of so many nodes, and the jobs that ask for some.
+/// Storage of a machine of this many nodes, and the jobs that ask for some.
 pub(super) fn draw(seed: u64, settings: &mut Value, jobs: &mut [JobPlan], nodes: u32) -> Stores {
     let mut dice = Dice::new(seed, "storage");
     let stores = Stores {

@@ -127,7 +127,7 @@ impl World {
         }
     }
 
-    /// The vertices that somebody asked to mark, without an answer yet.
+    /// The vertices that an operator asked to mark, without an answer yet.
     pub(super) fn marks_asked(&self) -> BTreeSet<String> {
         let path = |asked: &Asked| match &asked.what {
             What::Mark(mark) => Some(mark.path.clone()),

@@ -28,7 +28,7 @@ fn same(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
-/// Somebody with a cookie.
+/// A user with a cookie.
 #[derive(Debug, Clone)]
 pub(crate) struct Viewer {
     cookie: String,

@@ -100,7 +100,7 @@ pub enum ServeError {
     /// There is a file of that name that is no socket.
     #[error("{0} is there and no socket; it is not replaced")]
     NoSocket(PathBuf),
-    /// Whoever reaches a port could tell any name.
+    /// A client of a port could tell any name.
     #[error("behind a proxy only a socket of the file system is listened on")]
     ProxyOnPort,
     /// What should be the name of a header is none.

@@ -47,7 +47,7 @@ impl Connection {
 }
 
 /// A descriptor of this process's own for what this number is open for, closed when the process executes another program;
-/// `None` if it is not open. The number itself stays open, whoever owns it, and is closed then, too.
+/// `None` if it is not open. The number itself stays open, and is closed with its owner.
 #[allow(unsafe_code)]
 fn duplicate(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: the calls reach no memory, and no descriptor is closed or becomes another.

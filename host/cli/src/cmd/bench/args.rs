@@ -86,7 +86,7 @@ pub(crate) struct Which {
     /// Add a policy to each task, such as mine=path/mine.wasm:depth=4. Can be given several times.
     #[arg(long, value_name = "NAME=POLICY")]
     pub(crate) add: Vec<String>,
-    /// Run the policies that are added also with so many seeds of their setting sample-seed, and show the spread.
+    /// Run the policies that are added also with this many seeds of their setting sample-seed, and show the spread.
     #[arg(long, value_name = "SEEDS", requires = "add", value_parser = clap::value_parser!(u32).range(i64::from(SEEDS_MIN)..=i64::from(SEEDS_MAX)))]
     pub(crate) sampled: Option<u32>,
     /// Draw further places of sequences from this seed, where the suite has such; without it they are left out.

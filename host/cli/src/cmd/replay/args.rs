@@ -49,7 +49,7 @@ pub(crate) struct Replay {
     /// with [[resource.config]], JGF, or the .machines of Alea. Default: from the log's header.
     #[arg(long, value_name = "WORDS|FILE")]
     pub(crate) machine: Option<PathBuf>,
-    /// Jobs ask for flow that the machine has (power, bandwidth), so much for each node or core: power=350W/node;
+    /// Jobs ask for flow that the machine has (power, bandwidth), this much for each node or core: power=350W/node;
     /// between two bounds, drawn with --seed: power=100-350W/node; only a share of the jobs: bandwidth=30%:1-4GB/s/core.
     #[arg(long, value_name = "KIND=[SHARE%:]N[-M][UNIT]/node|core", conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) flow: Vec<Ask>,
@@ -63,17 +63,17 @@ pub(crate) struct Replay {
     /// Nodes that are kept for maintenance, or for some jobs: a JSON file, see docs/formats.md.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) reservations: Option<PathBuf>,
-    /// Forecast the start of every waiting job, when it is submitted and again every so many seconds of the log (3600 when
+    /// Forecast the start of every waiting job, when it is submitted and again every this many seconds of the log (3600 when
     /// none are given), and tell how far off that was. See docs/semantics.md.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "3600",
         value_parser = crate::values::factor, conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) forecast: Option<f64>,
-    /// For so many jobs, drawn with --seed: would they have started earlier if nobody had come after them? Each costs a
+    /// For this many jobs, drawn with --seed: would they have started earlier if nobody had come after them? Each costs a
     /// replay up to that job.
     #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u32).range(1..),
         conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) fair_start: Option<u32>,
-    /// So many jobs, the first ones, are in no figure: they warm up the machine.
+    /// This many jobs, the first ones, are in no figure: they warm up the machine.
     #[arg(long, value_name = "JOBS", conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast"])]
     pub(crate) uncounted: Option<usize>,
     /// Jobs that run already when the first job is submitted: a table with the first line job,cores,user,ran,limit,left. They are
@@ -175,7 +175,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["journal", "diff", "definitions", "dump", "resume"])]
     pub(crate) serve: Option<PathBuf>,
     /// Write a checkpoint of each run now and then, from which --resume goes on: each time when the log is so much further, such
-    /// as 86400, 12h or 7d, or when so many more jobs were submitted, such as 10000jobs.
+    /// as 86400, 12h or 7d, or when this many more jobs were submitted, such as 10000jobs.
     #[arg(long, value_name = "SECONDS|JOBS", requires = "checkpoint_to",
         conflicts_with_all = ["journal", "diff", "definitions", "forecast", "dump"])]
     pub(crate) checkpoint_every: Option<Every>,

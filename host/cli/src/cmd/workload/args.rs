@@ -105,7 +105,7 @@ pub(crate) struct Selection {
     /// How lines become jobs: procs=cores|nodes (a processor is a core, or a whole node), width=requested|allocated|larger
     /// (which field counts them), queue=queue|partition|none (which field names the queue; none: all jobs are in one),
     /// memory=requested|used|none (which field says how much memory each processor needs; the machine has to have it),
-    /// ask=jobspec|cores (of logs that have jobspecs: what jobs ask for in full, or as so many cores; a stream of jobspecs has
+    /// ask=jobspec|cores (of logs that have jobspecs: what jobs ask for in full, or as this many cores; a stream of jobspecs has
     /// the former), overrun=kill|raise|run-on (a run time above the request), zero-run=shortest|left-out and
     /// unknown-run=SECONDS|left-out (jobs of such run times), time=epoch|log (second 0), min-run=SECONDS.
     #[arg(long, value_name = "KEY=VALUE,..", default_value = "", value_parser = crate::values::mapping)]
