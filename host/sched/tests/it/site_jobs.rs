@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
-use crate::vertices::{STATUS, beside, ssd, world};
+use crate::vertices::{STATUS, beside, machine, ssd, world};
 use crate::world::World;
 
 /// Two chassis, whose storage is up.
@@ -66,6 +67,66 @@ fn site_20_55_storage_that_no_chassis_has_is_denied_and_storage_that_is_down_is_
     assert_eq!(world.started, [2]);
 }
 
+/// SITE-34: a user asks for chassis in an instance in a job. It works where the R of the instance has chassis, and is denied with
+/// the words of SITE-32 elsewhere.
+#[test]
+fn site_34_chassis_are_asked_for_in_an_instance_in_a_job() {
+    let chassis = || {
+        let mut jobspec = beside();
+        let node = jobspec["resources"][0]["with"][0].take();
+        jobspec["resources"] = json!([{"type": "chassis", "count": 1, "with": [
+            {"type": "slot", "count": 1, "label": "task", "with": [node["with"][0]["with"][0]]}]}]);
+        jobspec
+    };
+    // R of a job on the second chassis, as the instance in it gets it: ranks are its own, the graph is that of the site.
+    let mut inner = machine(2, 1);
+    inner["execution"]["R_lite"][0]["rank"] = json!("0");
+    inner["execution"]["nodelist"] = json!(["n1"]);
+    let mut world = World::on(inner, &json!({"policy": "builtin-fcfs"}), BTreeMap::new());
+    world.submit_spec(1, &chassis());
+    world.settle();
+    assert_eq!((world.started.as_slice(), world.denied.len()), ([1].as_slice(), 0), "{:?}", world.denied);
+    let mut flat = World::serving(&json!({"policy": "builtin-fcfs"}));
+    flat.submit_spec(1, &chassis());
+    flat.settle();
+    assert!(
+        flat.denied[&1].contains("chassis")
+            && flat.denied[&1].contains("must be a resource type known to fluxion"),
+        "{:?}",
+        flat.denied
+    );
+}
+
+/// SITE-43: what the graph scheduler may add to a jobspec decides nothing.
+#[test]
+fn site_43_the_queue_that_the_graph_scheduler_notes_is_ignored() {
+    let mut world = world(1, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    let mut noted = beside();
+    noted["attributes"]["system"]["scheduler"] = json!({"queue": "elsewhere"});
+    world.submit_spec(1, &noted);
+    world.settle();
+    assert_eq!(world.started, [1]);
+}
+
+/// SITE-66, SITE-67: what a job holds is given back by the job manager alone; a request by hand is answered and frees nothing.
+#[test]
+fn site_66_67_a_job_is_not_cancelled_by_hand() {
+    let mut world = world(1, 1);
+    world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
+    world.submit_spec(1, &beside());
+    world.submit_spec(2, &beside());
+    world.settle();
+    for (method, asked) in
+        [("cancel", json!({"jobid": 1})), ("partial-cancel", json!({"jobid": 1, "R": "{}"}))]
+    {
+        let told = world.call(&format!("sched-fluxion-resource.{method}"), &asked).unwrap_err();
+        assert_eq!(told.0, errno::ENOSYS, "{method}: {}", told.1);
+    }
+    world.settle();
+    assert_eq!(world.started, [1]);
+}
+
 /// SITE-53: the epilog of a job may hold its storage for hours after its limit.
 #[test]
 fn site_53_storage_is_held_until_it_is_given_back_however_late() {
@@ -98,11 +159,8 @@ fn site_82_the_status_of_resources_has_three_sets() {
 /// SITE-88: an extension moves the end of nodes and storage.
 #[test]
 fn site_88_an_extension_is_of_nodes_and_storage() {
-    let mut world = World::on(
-        crate::vertices::machine(1, 1),
-        &json!({"policy": "builtin-fcfs", "estimates": 4}),
-        BTreeMap::new(),
-    );
+    let mut world =
+        World::on(machine(1, 1), &json!({"policy": "builtin-fcfs", "estimates": 4}), BTreeMap::new());
     world.call(STATUS, &ssd("/site/chassis0/ssd0", "up")).unwrap();
     world.submit_spec(1, &beside());
     world.submit_spec(2, &beside());
