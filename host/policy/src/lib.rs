@@ -31,6 +31,7 @@
 //! This crate must never know sockets, the protocol, or the jobs in the queue.
 #![deny(unsafe_code)]
 
+#[cfg(target_os = "linux")]
 pub mod apart;
 mod bindings;
 mod cache;

@@ -16,6 +16,7 @@ use nix::fcntl::OFlag;
 use wasmtime::component::{Component, HasSelf, InstancePre, Linker};
 use wasmtime::{Engine, OptLevel, Store};
 
+#[cfg(target_os = "linux")]
 use crate::apart;
 use crate::bindings::v0_1_0::exports::fluxgate::policy as exports;
 use crate::bindings::v0_1_0::fluxgate::policy as imports;
@@ -49,8 +50,15 @@ pub(crate) struct Runtime {
 pub struct Loader {
     runtime: Arc<Runtime>,
     log: Arc<LogCounts>,
-    /// Components are compiled in another process.
-    apart: bool,
+    compiler: Compiler,
+}
+
+/// Compiles a component.
+type Compiler = fn(&Engine, &Limits, &[u8]) -> Result<Component, LoadError>;
+
+/// Compiles in this process.
+fn here(engine: &Engine, _limits: &Limits, bytes: &[u8]) -> Result<Component, LoadError> {
+    Component::from_binary(engine, bytes).map_err(|error| LoadError::Invalid { message: flat(&error) })
 }
 
 impl fmt::Debug for Loader {
@@ -88,7 +96,7 @@ impl Loader {
         let ticker = ticker.map_err(|error| LoadError::Engine { message: error.to_string() })?;
         let limits = Arc::new(limits);
         let runtime = Arc::new(Runtime { engine, limits, linker, cache, ticker });
-        Ok(Loader { runtime, log: Arc::default(), apart: false })
+        Ok(Loader { runtime, log: Arc::default(), compiler: here })
     }
 
     /// The same loader with the log counters of another one: instances of both are counted together.
@@ -98,9 +106,10 @@ impl Loader {
     }
 
     /// The same loader, which compiles in a process of its own: see [`apart`](crate::apart) for what that asks of the program.
+    #[cfg(target_os = "linux")]
     #[must_use]
     pub fn compiling_apart(self) -> Loader {
-        Loader { apart: true, ..self }
+        Loader { compiler: apart::compile, ..self }
     }
 
     /// Counts of the log messages of all instances, past ones included.
@@ -133,14 +142,7 @@ impl Loader {
         let from_cache = cached.is_some();
         let component = match cached {
             Some(component) => component,
-            None => {
-                if self.apart {
-                    apart::compile(&runtime.engine, &runtime.limits, bytes)?
-                } else {
-                    Component::from_binary(&runtime.engine, bytes)
-                        .map_err(|error| LoadError::Invalid { message: flat(&error) })?
-                }
-            }
+            None => (self.compiler)(&runtime.engine, &runtime.limits, bytes)?,
         };
         let abilities = probe::abilities(&runtime.engine, &component)?;
         let pre = runtime
