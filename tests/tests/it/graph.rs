@@ -139,7 +139,7 @@ fn bad_files_are_told_with_their_place() {
         (&GRUG.replace("target=\"m\"", "target=\"x\""), &["GRUG: line 12: edge", "'x'"]),
         (&R.replace("0-2", "0-3"), &["R: "]),
         (&HWLOC.replace("Machine", "Bridge"), &["hwloc: ", "Machine"]),
-        (&twice, &["JGF: node 'b'", "two parents"]),
+        (&twice, &["JGF: graph.nodes[", "(id 'b', ", "two parents"]),
     ] {
         let file = write(dir.path(), "bad", text);
         let said = graph(&["check"], &file, &[]);

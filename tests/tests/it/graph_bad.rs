@@ -61,21 +61,41 @@ fn bad_input_is_told_with_file_and_element_and_nothing_is_loaded() {
     let topo = |topo: Value| json!({"writer": "TreePool", "children": [{"ranks": "0", "topo": topo}]});
     let cases: &[(&str, String, &str)] = &[
         // RFC 4: at most one parent in a subsystem, no cycles, one root.
-        ("cycle", graph(&three[..2], &[("0", "1"), ("1", "0")]), "JGF: node '0': vertex contains itself"),
-        ("cycle of itself", graph(&three[..1], &[("0", "0")]), "JGF: node '0': vertex contains itself"),
-        ("cycle below a root", graph(&three, &[("0", "1"), ("1", "2"), ("2", "1")]), "JGF: node '1': "),
+        (
+            "cycle",
+            graph(&three[..2], &[("0", "1"), ("1", "0")]),
+            "JGF: graph.nodes[0] (id '0', box): vertex contains itself",
+        ),
+        (
+            "cycle of itself",
+            graph(&three[..1], &[("0", "0")]),
+            "JGF: graph.nodes[0] (id '0', box): vertex contains itself",
+        ),
+        (
+            "cycle below a root",
+            graph(&three, &[("0", "1"), ("1", "2"), ("2", "1")]),
+            "JGF: graph.nodes[1] (id '1', box): ",
+        ),
         (
             "two parents",
             graph(&three, &[("0", "1"), ("0", "2"), ("1", "2")]),
-            "JGF: node '2': vertex has two parents",
+            "JGF: graph.nodes[2] (id '2', box): vertex has two parents",
         ),
-        ("deep tree", graph(&many, &chain), "JGF: node '128': the tree is more than 128 levels deep"),
-        ("dangling edge", graph(&three[..1], &[("0", "7")]), "JGF: edge 0.target: '7' is no vertex"),
+        (
+            "deep tree",
+            graph(&many, &chain),
+            "JGF: graph.nodes[128] (id '128', box): the tree is more than 128 levels deep",
+        ),
+        (
+            "dangling edge",
+            graph(&three[..1], &[("0", "7")]),
+            "JGF: graph.edges[0].target: there is no vertex with id '7'",
+        ),
         ("dangling kind", grug("", "x", "2"), "GRUG: line 5: edge: target 'x'"),
         (
             "id twice",
             graph(&[three[0].clone(), three[0].clone()], &[]),
-            "JGF: node '0': this id was used before",
+            "JGF: graph.nodes[1] (id '0'): another vertex has this id",
         ),
         (
             "uuid twice",
@@ -83,22 +103,30 @@ fn bad_input_is_told_with_file_and_element_and_nothing_is_loaded() {
                 &[node("0", "box", json!({"uuid": "u"})), node("1", "box", json!({"uuid": "u"}))],
                 &[("0", "1")],
             ),
-            "JGF: node '1': the uuid 'u' belongs to another vertex",
+            "JGF: graph.nodes[1] (id '1'): the uuid 'u' belongs to another vertex",
         ),
         // Sizes, counts and units.
-        ("size 0", with("memory", json!({"size": 0})), "JGF: node '1': size 0 found"),
-        ("size below 0", with("memory", json!({"size": -3})), "JGF: node '1'.metadata.size: -3 found"),
+        ("size 0", with("memory", json!({"size": 0})), "JGF: graph.nodes[1] (id '1').metadata.size: 0 found"),
+        (
+            "size below 0",
+            with("memory", json!({"size": -3})),
+            "JGF: graph.nodes[1] (id '1').metadata.size: -3 found",
+        ),
         (
             "size beyond",
             with("memory", json!({"size": i64::MAX})),
-            "JGF: node '1': size 9223372036854775807 found",
+            "JGF: graph.nodes[1] (id '1').metadata.size: 9223372036854775807 found",
         ),
-        ("id below", with("memory", json!({"id": -3})), "JGF: node '1'.metadata.id: -3 found"),
-        ("rank below", with("node", json!({"rank": -3})), "JGF: node '1'.metadata.rank: -3 found"),
+        ("id below", with("memory", json!({"id": -3})), "JGF: graph.nodes[1] (id '1').metadata.id: -3 found"),
+        (
+            "rank below",
+            with("node", json!({"rank": -3})),
+            "JGF: graph.nodes[1] (id '1').metadata.rank: -3 found",
+        ),
         (
             "state",
             with("node", json!({"status": "sleepy"})),
-            "JGF: node '1'.metadata.status: \"sleepy\" found",
+            "JGF: graph.nodes[1] (id '1').metadata.status: \"sleepy\" found",
         ),
         (
             "kind of size 0",

@@ -30,6 +30,7 @@
 
 mod check;
 pub(crate) mod error;
+mod expand;
 mod extended;
 mod find;
 pub(crate) mod flow;
@@ -39,6 +40,7 @@ pub(crate) mod names;
 mod outline;
 pub(crate) mod read;
 mod rows;
+pub(crate) mod runs;
 mod stencil;
 #[cfg(test)]
 mod tests;
@@ -57,5 +59,6 @@ pub use names::Name;
 pub use outline::Group;
 pub use read::{JgfClaim, JgfClaims, Source};
 pub use rows::{Changes, Delta, Row, Rows, STATE_VERSION, Saved};
+pub use runs::{Description, Link, Run};
 pub use vertex::{EdgeId, Pool, State, Vertex, VertexId};
 pub use walk::{Aborted, Accumulator, Pruning, Scored, Visit, Walker};

@@ -58,7 +58,7 @@ pub struct Edge {
 }
 
 /// The data of an edge without its ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Relation {
     /// The subsystem; not empty.
     pub subsystem: String,

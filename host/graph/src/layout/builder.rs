@@ -469,7 +469,6 @@ impl<'a> Layout<'a> {
         let plain = |p: u32| {
             let pool = &self.build.pools[p as usize];
             pool.size == 1
-                && pool.ids.len() == 1
                 && pool.ids != Ids::Unnumbered
                 && pool.name == Name::EMPTY
                 && pool.uuid.is_none()
@@ -484,7 +483,7 @@ impl<'a> Layout<'a> {
             && x.basename == y.basename
             && x.unit == y.unit
             && x.properties == y.properties
-            && x.ids.nth(0) != y.ids.nth(0)
+            && x.ids.nth(x.ids.len() - 1) < y.ids.nth(0)
     }
 
     fn push(&mut self, pools: &[u32], parent: u32, node: u32) {
@@ -495,7 +494,7 @@ impl<'a> Layout<'a> {
         let ids = match pools {
             [one] => self.build.pools[*one as usize].ids.clone(),
             many => Ids::from_sorted(
-                many.iter().filter_map(|&p| self.build.pools[p as usize].ids.nth(0)).collect(),
+                many.iter().map(|&p| &self.build.pools[p as usize].ids).flat_map(Ids::iter).collect(),
             ),
         };
         let first = &mut self.build.pools[pools[0] as usize];

@@ -73,6 +73,11 @@ impl Ids {
         }
     }
 
+    /// The ids of all members; none when members are not numbered.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.len()).filter_map(|index| self.nth(index))
+    }
+
     /// The position of the member with this id.
     pub fn position(&self, id: u32) -> Option<u32> {
         match self {

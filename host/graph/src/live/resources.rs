@@ -10,9 +10,9 @@ use fluxgate_formats::{Idset, JobId};
 
 use crate::description::error::LoadError;
 use crate::description::read::toml;
+use crate::layout::compile;
+use crate::layout::compile::treepool::Scheduling;
 use crate::layout::graph::Graph;
-use crate::layout::read;
-use crate::layout::read::treepool::Scheduling;
 use crate::layout::site::{RecordFormat, Spot};
 use crate::layout::vertex::NONE;
 use crate::live::cache::Cache;
@@ -107,7 +107,7 @@ impl Clone for Resources {
 impl Resources {
     /// The machine that R describes. All nodes are down until [`set_up`](Self::set_up).
     pub fn from_r(r: &R) -> Result<Self, LoadError> {
-        let loaded = read::r::load(r)?;
+        let loaded = compile::r::load(r)?;
         let mut made = Self::from_graph(loaded.graph);
         let unused = loaded.unused.into_iter().chain(loaded.wrong_flow);
         made.unused_topology = unused.reduce(|all, why| format!("{all}; {why}"));
@@ -123,7 +123,7 @@ impl Resources {
 
     /// The machine that a JGF text describes (RFC 40), all nodes down.
     pub fn from_jgf(text: &str) -> Result<Self, LoadError> {
-        let mut made = Self::from_graph(read::site::alone(text)?);
+        let mut made = Self::from_graph(compile::site::alone(text)?);
         made.scheduling = Scheduling::Site;
         Ok(made)
     }

@@ -5,7 +5,7 @@
 //!
 //! This module must never know policies.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::Idset;
 use fluxgate_formats::rset::R;
@@ -25,14 +25,16 @@ impl Matcher {
     /// Books the vertices of a JGF text; for the shorthand also every vertex below an exclusive one.
     pub fn claim_jgf(&mut self, text: &str, shorthand: bool, term: Term) -> Result<Booked, LoadError> {
         let JgfClaims { vertices: claims, edges, free_ranks: free } = JgfClaims::read(text)?;
-        let mut ids: HashMap<&str, usize> = HashMap::new();
+        // The position of each vertex of the file that is not free again.
+        let mut held: Vec<Option<usize>> = Vec::with_capacity(claims.len());
         let mut all: Vec<Claimed> = Vec::new();
         for claim in &claims {
             let vertex = self.identify(claim)?;
             if free.contains(&self.model[vertex].rank().unwrap_or(-1)) {
+                held.push(None);
                 continue;
             }
-            ids.insert(&claim.id, all.len());
+            held.push(Some(all.len()));
             all.push(Claimed { vertex, units: claim.pool.size, exclusive: claim.exclusive });
             if shorthand && claim.exclusive {
                 for below in self.model.subtree(vertex, self.dominant).into_iter().skip(1) {
@@ -41,18 +43,14 @@ impl Matcher {
                 }
             }
         }
-        for (index, (source, target)) in edges.iter().enumerate() {
-            let (Some(&a), Some(&b)) = (ids.get(source.as_str()), ids.get(target.as_str())) else {
-                if free.is_empty() {
-                    let what = format!("'{source}' or '{target}' is no vertex of the file");
-                    return Err(LoadError::new("JGF", format!("edge {index}"), what));
-                }
-                continue;
-            };
-            let (from, to) = (all[a].vertex, all[b].vertex);
+        for (source, target) in edges {
+            let end = |at: u32| Some(all.get((*held.get(at as usize)?)?)?.vertex);
+            let (Some(from), Some(to)) = (end(source), end(target)) else { continue };
             if !self.model.out_edges(from).any(|e| self.model[e].to == to) {
+                let [source, target] =
+                    [source, target].map(|at| claims.get(at as usize).map_or("", |it| &it.id));
                 let what = format!("the resource graph has no edge from '{source}' to '{target}'");
-                return Err(LoadError::new("JGF", format!("edge {index}"), what));
+                return Err(LoadError::new("JGF", "graph.edges", what));
             }
         }
         self.claim(&all, term).map_err(|what| LoadError::new("JGF", "graph", what))

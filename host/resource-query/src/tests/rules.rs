@@ -58,7 +58,7 @@ fn m4_13_opposites_are_found_stored_or_not_and_must_fit() {
     let stored = Model::from_jgf(&text(&back(1))).unwrap();
     assert_eq!(stored.edge_count(), 2, "the opposite is no edge of its own");
     let wrong = Model::from_jgf(&text(&back(0))).unwrap_err();
-    assert_eq!(wrong.place, "edge 2");
+    assert_eq!(wrong.place, "graph.edges[2]");
 }
 
 #[test]

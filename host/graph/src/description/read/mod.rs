@@ -7,7 +7,7 @@
 mod flow;
 mod grug;
 mod hwloc;
-mod jgf;
+pub(crate) mod jgf;
 mod r;
 mod source;
 pub(crate) mod toml;
@@ -18,6 +18,7 @@ use fluxgate_formats::rset::R;
 use crate::description::error::LoadError;
 
 use super::model::Model;
+use super::runs::Description;
 
 pub use jgf::{JgfClaim, JgfClaims};
 pub use source::Source;
@@ -26,6 +27,13 @@ pub(crate) use jgf::LINKED;
 
 /// Longest text of any format, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1 << 30;
+
+impl Description {
+    /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
+    pub fn from_jgf(text: &str) -> Result<Description, LoadError> {
+        jgf::read(bounded("JGF", text)?)
+    }
+}
 
 impl Model {
     /// Reads a GRUG recipe (GraphML) and makes the graph it describes.

@@ -76,27 +76,39 @@ fn jgf_errors_say_where() {
     for (text, place, what) in [
         ("{".to_owned(), "line 1 column 1", "EOF"),
         ("{}".to_owned(), "text", "'graph'"),
-        (graph(json!([t("0"), t("0")]), json!([])), "node '0'", "used before"),
-        (graph(json!([node("0", json!({"type": "t", "size": 0}))]), json!([])), "node '0'", "size 0"),
+        (graph(json!([t("0"), t("0")]), json!([])), "graph.nodes[1] (id '0')", "another vertex has this id"),
+        (
+            graph(json!([node("0", json!({"type": "t", "size": 0}))]), json!([])),
+            "graph.nodes[0] (id '0').metadata.size",
+            "0 found",
+        ),
         (
             graph(json!([node("0", json!({"type": "t", "size": -3}))]), json!([])),
-            "node '0'.metadata.size",
+            "graph.nodes[0] (id '0').metadata.size",
             "-3",
         ),
-        (graph(json!([node("a", json!({"type": "t"}))]), json!([])), "node 'a'.metadata.id", "no number"),
-        (graph(json!([node("0", json!({"type": ""}))]), json!([])), "node '0'.metadata.type", "empty"),
+        (
+            graph(json!([node("a", json!({"type": "t"}))]), json!([])),
+            "graph.nodes[0] (id 'a').metadata.id",
+            "no number",
+        ),
+        (
+            graph(json!([node("0", json!({"type": ""}))]), json!([])),
+            "graph.nodes[0] (id '0').metadata.type",
+            "no text found",
+        ),
         (
             graph(json!([node("0", json!({"type": "t", "status": 7}))]), json!([])),
-            "node '0'.metadata.status",
+            "graph.nodes[0] (id '0').metadata.status",
             "7",
         ),
-        (graph(json!([t("0")]), json!([{"source": "0", "target": "9"}])), "edge 0.target", "'9'"),
+        (graph(json!([t("0")]), json!([{"source": "0", "target": "9"}])), "graph.edges[0].target", "'9'"),
         (
             graph(
                 json!([t("0"), t("1"), t("2")]),
                 json!([{"source": "0", "target": "2"}, {"source": "1", "target": "2"}]),
             ),
-            "node '1'",
+            "graph.nodes[1] (id '1', t)",
             "root",
         ),
         (
@@ -107,7 +119,7 @@ fn jgf_errors_say_where() {
                 ]),
                 json!([]),
             ),
-            "node '1'",
+            "graph.nodes[1] (id '1')",
             "uuid",
         ),
         (
@@ -115,7 +127,7 @@ fn jgf_errors_say_where() {
                 json!([t("0"), t("1")]),
                 json!([{"source": "0", "target": "1"}, {"source": "1", "target": "0"}]),
             ),
-            "node '0'",
+            "graph.nodes[0] (id '0', t)",
             "contains itself",
         ),
     ] {

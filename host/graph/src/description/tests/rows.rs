@@ -22,7 +22,7 @@ fn m16_2_damaged_states_are_refused_with_their_place() {
     let mut lost = whole;
     lost["whole"]["vertices"].as_object_mut().unwrap().remove("1");
     let error = Model::load(&lost.to_string(), None).unwrap_err().to_string();
-    assert!(error.contains("'1' is no vertex"), "{error}");
+    assert!(error.contains("there is no vertex with id '1'"), "{error}");
 }
 
 /// A change of a model.

@@ -188,7 +188,7 @@ fn jgf_faults_are_named() {
             "contains itself",
         ),
         (document(&[cluster(), node("1", "")], &[]), "graph.nodes[1] (id '1', node): vertex has no containment parent"),
-        (document(&[cluster(), node("1", r#","size":0"#)], &[edge("0", "1")]), "graph.nodes[1] (id '1'): vertex has size 0"),
+        (document(&[cluster(), node("1", r#","size":0"#)], &[edge("0", "1")]), "graph.nodes[1] (id '1').metadata.size: 0 found"),
         (document(&[node("1", r#","size":-4"#)], &[]), "metadata.size: -4 found"),
         (document(&[node("1", r#","id":-4"#)], &[]), "metadata.id: -4 found"),
         (document(&[vertex("1", "", "")], &[]), "metadata.type: no text found"),
@@ -208,7 +208,7 @@ fn jgf_faults_are_named() {
                 &[cluster(), node("1", r#","uuid":"u""#), node("2", r#","uuid":"u""#)],
                 &[edge("0", "1"), edge("0", "2")],
             ),
-            "graph.nodes[2] (id '2', node): vertex has the uuid",
+            "graph.nodes[2] (id '2'): the uuid 'u' belongs to another vertex",
         ),
         (
             document(

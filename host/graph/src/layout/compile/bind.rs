@@ -15,9 +15,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use fluxgate_formats::rset::R;
 use fluxgate_formats::{Hostlist, Idset};
-use serde_json::value::RawValue;
 
-use crate::layout::vertex::NONE;
+use crate::description::Description;
+use crate::layout::vertex::{Ids, NONE};
 
 use super::site::{Fate, NAMED, Outline, name};
 
@@ -28,7 +28,7 @@ type Numbered = (Option<u32>, usize);
 /// below them. The text names the hosts that only one side has, and says where ranks differ; beside it are the host names of
 /// targets that have another name in the graph, by rank.
 pub(super) fn bind(
-    nodes: &[&RawValue],
+    d: &Description,
     seen: &mut [Outline<'_>],
     r: &R,
 ) -> (Option<String>, BTreeMap<u32, String>) {
@@ -39,7 +39,7 @@ pub(super) fn bind(
         hosts.entry(name).or_default().0.push(rank);
     }
     for &at in &targets {
-        hosts.entry(name(nodes, seen, at)).or_default().1.push((seen[at].rank, at));
+        hosts.entry(name(d, &seen[at])).or_default().1.push((seen[at].rank, at));
     }
     let mut bound: HashMap<usize, u32> = HashMap::new();
     let (mut only_r, mut only_graph, mut differ): (Vec<String>, Vec<String>, Vec<String>) =
@@ -122,7 +122,7 @@ fn drop_below(seen: &mut [Outline<'_>]) {
             if here == NONE {
                 break false;
             }
-            match (fates[here as usize], seen[here as usize].fate) {
+            match (fates[here as usize], &seen[here as usize].fate) {
                 (Some(known), _) => break known,
                 (None, Fate::Dropped) => break true,
                 _ => chain.push(here),
@@ -147,7 +147,7 @@ pub(super) fn members(seen: &mut [Outline<'_>], r: &R) -> Vec<(usize, String, Id
         let mut here = vertex.parent;
         while here != NONE && vertex.fate != Fate::Dropped {
             if let Fate::Target(Some(rank)) = seen[here as usize].fate {
-                inside.entry((rank, vertex.type_)).or_default().push((vertex.number, at));
+                inside.entry((rank, vertex.type_)).or_default().push((vertex.id, at));
                 break;
             }
             here = seen[here as usize].parent;
@@ -168,25 +168,8 @@ pub(super) fn members(seen: &mut [Outline<'_>], r: &R) -> Vec<(usize, String, Id
             for type_ in NAMED {
                 let none = Idset::new();
                 let want = entry.children.get(type_).unwrap_or(&none);
-                let mut have = inside.remove(&(rank, type_)).unwrap_or_default();
-                have.sort_unstable();
-                let numbers: Idset = have.iter().filter_map(|(number, _)| *number).collect();
-                if numbers == *want && numbers.len() == have.len() as u64 {
-                    continue;
-                }
-                if have.len() as u64 == want.len() {
-                    changes.extend(
-                        have.iter().zip(want.iter()).map(|((_, at), id)| (*at, Fate::Renumbered(id))),
-                    );
-                    continue;
-                }
-                let mut left = want.clone();
-                for (number, at) in have {
-                    match number.filter(|number| left.contains(*number)) {
-                        Some(number) => left = left.difference(&Idset::from(number)),
-                        None => changes.push((at, Fate::Dropped)),
-                    }
-                }
+                let have = inside.remove(&(rank, type_)).unwrap_or_default();
+                let left = rename(seen, have, want, &mut changes);
                 if !left.is_empty() {
                     missing.push((target, type_.to_owned(), left));
                 }
@@ -202,4 +185,43 @@ pub(super) fn members(seen: &mut [Outline<'_>], r: &R) -> Vec<(usize, String, Id
         seen[at].fate = fate;
     }
     missing
+}
+
+/// Notes the ids that cores or gpus of a node get, which are to have the ids of R; returns ids that are missing.
+fn rename(
+    seen: &[Outline<'_>],
+    mut have: Vec<Numbered>,
+    want: &Idset,
+    changes: &mut Vec<(usize, Fate)>,
+) -> Idset {
+    have.sort_unstable();
+    let mut numbers = Idset::new();
+    for &(first, at) in &have {
+        first.into_iter().for_each(|first| numbers.insert_range(first..=first + (seen[at].count - 1)));
+    }
+    let count: u64 = have.iter().map(|(_, at)| u64::from(seen[*at].count)).sum();
+    if numbers == *want && numbers.len() == count {
+        return Idset::new();
+    }
+    let each = |(first, at): Numbered| (0..seen[at].count).map(move |by| (first.map(|first| first + by), at));
+    let mut each: Vec<Numbered> = have.iter().copied().flat_map(each).collect();
+    each.sort_unstable();
+    let mut ids: BTreeMap<usize, Vec<u32>> = have.iter().map(|(_, at)| (*at, Vec::new())).collect();
+    let mut left = want.clone();
+    let mut of = |at: usize, id: u32| ids.entry(at).or_default().push(id);
+    if count == want.len() {
+        each.iter().zip(want.iter()).for_each(|((_, at), id)| of(*at, id));
+        left = Idset::new();
+    } else {
+        let known = |(number, at): &Numbered| Some(((*number)?, *at));
+        for (number, at) in each.iter().filter_map(known) {
+            if left.remove(number) {
+                of(at, number);
+            }
+        }
+    }
+    let fate =
+        |ids: Vec<u32>| if ids.is_empty() { Fate::Dropped } else { Fate::Renumbered(Ids::from_sorted(ids)) };
+    changes.extend(ids.into_iter().map(|(at, ids)| (at, fate(ids))));
+    left
 }

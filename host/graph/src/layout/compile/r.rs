@@ -11,6 +11,7 @@ use crate::description::error::LoadError;
 use crate::description::flow;
 use crate::description::limits::{MEMBERS_MAX, NODES_MAX};
 use crate::description::names::Name;
+use crate::description::read::jgf;
 use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
 use crate::layout::graph::Graph;
 use crate::layout::vertex::Ids;
@@ -47,7 +48,8 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             let mut more = |build: &mut GraphBuilder, nodes: &BTreeMap<u32, PoolId>| {
                 wrong = described.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err());
             };
-            let site::Bound { mut graph, unbound } = site::load(&graph, Some(r), &mut more)?;
+            let described = jgf::read_graph(&graph, None)?;
+            let site::Bound { mut graph, unbound } = site::load(&described, Some(r), &mut more)?;
             let named = r.r_lite.iter().flat_map(|entry| entry.children.keys());
             graph.r_types = named.map(|type_| graph.names.intern(type_)).collect();
             graph.r_types.sort_unstable();

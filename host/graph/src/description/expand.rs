@@ -1,0 +1,185 @@
+//! [`Model`] from a [`Description`]: one vertex for each vertex of the file.
+//!
+//! This module must never know a file format.
+
+use std::collections::BTreeMap;
+
+use super::model::{Model, ModelError};
+use super::runs::{Description, Run};
+use super::vertex::VertexId;
+
+/// Why a description is no model: the vertex at fault by its number, the key of its data, and the words.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) vertex: Option<u32>,
+    pub(crate) key: String,
+    pub(crate) what: String,
+}
+
+impl From<ModelError> for Fault {
+    fn from(error: ModelError) -> Self {
+        Fault { vertex: None, key: String::new(), what: error.to_string() }
+    }
+}
+
+fn at(vertex: u32, key: String, what: impl ToString) -> Fault {
+    Fault { vertex: Some(vertex), key, what: what.to_string() }
+}
+
+impl Model {
+    /// The model of a description.
+    pub(crate) fn expand(description: &Description) -> Result<Model, Fault> {
+        let mut model = Model { document: description.document.clone(), ..Model::default() };
+        model.append(description, &BTreeMap::new())?;
+        Ok(model)
+    }
+
+    /// Adds the vertices and edges of a description. `known` has the numbers of vertices that the model has already;
+    /// edges between two of these are left out. On an error the model is left half changed.
+    pub(crate) fn append(
+        &mut self,
+        description: &Description,
+        known: &BTreeMap<u32, VertexId>,
+    ) -> Result<(), Fault> {
+        let mut ids: Vec<VertexId> = Vec::with_capacity(description.vertex_count() as usize);
+        let new = |number: u32| !known.contains_key(&number);
+        for run in description.runs() {
+            self.append_run(description, run, known, &mut ids)?;
+        }
+        let mut bonds = BTreeMap::new();
+        for (position, link) in description.links().iter().enumerate() {
+            for to in link.targets().filter(|to| new(*to) || new(link.from)) {
+                let bond = match bonds.get(&link.relation) {
+                    Some(bond) => *bond,
+                    None => self.bond(description.relation(link))?,
+                };
+                bonds.insert(link.relation, bond);
+                let id = self.bind(ids[link.from as usize], ids[to as usize], bond)?;
+                let Some(extras) = description.link_extras(position) else { continue };
+                if !extras.extended.is_empty() {
+                    self.edge_extended.insert(id, extras.extended.clone());
+                }
+                if !extras.outer.is_empty() {
+                    self.edge_outer.insert(id, extras.outer.clone());
+                }
+            }
+        }
+        self.settle_paths(description, known, &ids)?;
+        self.finish().map_err(|error| {
+            let vertex = match &error {
+                ModelError::TwoParents(v)
+                | ModelError::Cycle(v)
+                | ModelError::TwoRoots(v)
+                | ModelError::TooDeep(v) => ids.iter().position(|id| id == v),
+                _ => None,
+            };
+            Fault { vertex: vertex.map(|vertex| vertex as u32), ..Fault::from(error) }
+        })
+    }
+
+    fn append_run(
+        &mut self,
+        description: &Description,
+        run: &Run,
+        known: &BTreeMap<u32, VertexId>,
+        ids: &mut Vec<VertexId>,
+    ) -> Result<(), Fault> {
+        let mut pool = description.pool(run);
+        let extras = description.extras(run);
+        if run.count == 1 {
+            let pairs = extras.into_iter().flat_map(|extras| &extras.properties);
+            pool.properties = pairs.map(|(key, value)| (key.clone(), value.clone())).collect();
+        }
+        let fault = |error: ModelError| at(run.first, String::new(), error);
+        let mut stencil = None;
+        if run.count > 1 {
+            stencil = Some(self.stencil(&pool).map_err(fault)?);
+        }
+        for (step, number) in run.numbers().enumerate() {
+            if let Some(known) = known.get(&number) {
+                ids.push(*known);
+                continue;
+            }
+            let id = description.id(run, step as u32);
+            let id = id.ok_or_else(|| {
+                let file = description.file_id(run, step as u32);
+                at(
+                    number,
+                    ".metadata.id".to_owned(),
+                    format!("nothing found, and the vertex id '{file}' is no number"),
+                )
+            })?;
+            // A run of several has no name of its own, no UUID and nothing that its name needs.
+            let vertex = match &mut stencil {
+                Some(stencil) => self.add_by(stencil, id, run.rank),
+                None => self.add(pool.clone()),
+            };
+            let vertex = vertex.map_err(|error| at(number, String::new(), error))?;
+            ids.push(vertex);
+            let it = &mut self.vertices[vertex.index()];
+            it.state = run.state;
+            it.unique = run.unique.map_or(i64::from(vertex.0), |unique| unique + step as i64);
+            let Some(extras) = extras else { continue };
+            if !extras.properties.is_empty() {
+                self.properties.insert(vertex, extras.properties.clone());
+            }
+            if !extras.tags.is_empty() {
+                self.tags.insert(vertex, extras.tags.clone());
+            }
+            if !extras.extended.is_empty() {
+                self.extended.insert(vertex, extras.extended.clone());
+            }
+            if !extras.outer.is_empty() {
+                self.outer.insert(vertex, extras.outer.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds the roots by paths, and keeps the paths that do not follow from the edges.
+    fn settle_paths(
+        &mut self,
+        description: &Description,
+        known: &BTreeMap<u32, VertexId>,
+        ids: &[VertexId],
+    ) -> Result<(), Fault> {
+        let new = |run: &&Run| run.count > 1 || !known.contains_key(&run.first);
+        for run in description.runs().iter().filter(new) {
+            for (subsystem, path) in description.paths(run) {
+                let place = || format!(".metadata.paths.{subsystem}");
+                if subsystem.is_empty() || !path.starts_with('/') || path.ends_with('/') {
+                    let what = format!("'{path}' found; names that each follow a '/' are accepted");
+                    return Err(at(run.first, place(), what));
+                }
+                if path.matches('/').count() > 1 {
+                    continue;
+                }
+                let name = self.add_subsystem(&subsystem);
+                let root = ids[run.first as usize];
+                let other = self.roots.insert(name, root).is_some_and(|before| before != root);
+                if other || run.count > 1 {
+                    let which = if other { run.first } else { run.first + 1 };
+                    return Err(at(which, place(), "a second root of this subsystem found"));
+                }
+            }
+        }
+        for run in description.runs().iter().filter(new) {
+            for (subsystem, path) in description.paths(run) {
+                let subsystem = self.add_subsystem(&subsystem);
+                if self.derived_path(ids[run.first as usize], subsystem).as_deref() == Some(&path) {
+                    continue;
+                }
+                for (step, number) in
+                    run.numbers().enumerate().filter(|(_, number)| !known.contains_key(number))
+                {
+                    let path = match step {
+                        0 => path.clone(),
+                        _ => description.path(run, step as u32).unwrap_or_default(),
+                    };
+                    self.odd_paths.insert((ids[number as usize], subsystem), path.into());
+                }
+            }
+        }
+        Ok(())
+    }
+}

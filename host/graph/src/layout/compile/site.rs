@@ -1,0 +1,373 @@
+//! Compiling the graph of a site: by itself, or in the `scheduling` of R (RFC 20) and bound to the resources of R.
+//!
+//! # Interpretations
+//!
+//! - Every containment edge contains, whatever its type.
+//! - The graph says how the machine hangs together; R says which execution targets there are, which cores and gpus each has,
+//!   and what its rank is (see [`bind`](super::bind)).
+//! - A vertex without a rank has the status that the file gives it. One with the id -1 has its unique id or, of type
+//!   `node`, the number at the end of its name.
+//! - Where no vertex has a containment path, paths are made from names.
+//!
+//! This module must never know what jobs hold, or a file format.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use fixedbitset::FixedBitSet;
+use fluxgate_formats::Hostlist;
+use fluxgate_formats::rset::R;
+
+use crate::description::error::LoadError;
+use crate::description::model::{CONTAINMENT, Direction};
+use crate::description::names::Name;
+use crate::description::read::jgf::{self, place, place_in_graph};
+use crate::description::runs::spells;
+use crate::description::{Description, Run, State};
+use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
+use crate::layout::graph::Graph;
+use crate::layout::site::Label;
+use crate::layout::template;
+use crate::layout::vertex::{Ids, NONE};
+
+use super::bind::{bind, bind_alone, members};
+
+/// Types whose ids R names.
+pub(super) const NAMED: [&str; 2] = ["core", "gpu"];
+
+/// The graph in a `scheduling`, if this reader knows its writer. The error names the writer of an unknown graph.
+pub(super) fn graph_of(r: &R) -> Result<Option<Cow<'_, str>>, String> {
+    let Some(scheduling) = &r.scheduling else { return Ok(None) };
+    let value = || scheduling.get("graph").filter(|graph| graph.get("nodes").is_some());
+    let graph = match &r.graph {
+        Some(graph) => Cow::Borrowed(graph.text()),
+        None => match value() {
+            Some(graph) => Cow::Owned(graph.to_string()),
+            None => return Ok(None),
+        },
+    };
+    match scheduling.get("writer").map(|writer| writer.as_str().unwrap_or_default()) {
+        None | Some("fluxion" | "fluxion:" | "fluxion:jgf" | "fluxion:jgf_shorthand" | "fluxgate") => {
+            Ok(Some(graph))
+        }
+        Some(other) => Err(format!("scheduling.writer: '{other}' found; its graph is not used, R alone is")),
+    }
+}
+
+/// A machine, and the differences between graph and R.
+pub(super) struct Bound {
+    pub(super) graph: Graph,
+    pub(super) unbound: Option<String>,
+}
+
+/// A vertex before it is added, or a run of cores or gpus.
+pub(super) struct Outline<'d> {
+    pub(super) run: &'d Run,
+    /// Position in the run, and number of vertices.
+    at: u32,
+    pub(super) count: u32,
+    pub(super) type_: &'d str,
+    pub(super) parent: u32,
+    pub(super) rank: Option<u32>,
+    /// The id of its first vertex.
+    pub(super) id: Option<u32>,
+    pub(super) fate: Fate,
+}
+
+impl Outline<'_> {
+    /// Its number in the description.
+    fn vertex(&self) -> u32 {
+        self.run.first + self.at
+    }
+}
+
+/// What becomes of a vertex.
+#[derive(Clone, PartialEq)]
+pub(super) enum Fate {
+    Kept,
+    /// An execution target with this rank; without a rank in a graph that has no ranks.
+    Target(Option<u32>),
+    /// Vertices with other ids than in the graph: those of R.
+    Renumbered(Ids),
+    Dropped,
+}
+
+/// The machine that a JGF text describes without R, with its own ranks, cores and gpus.
+pub(crate) fn alone(text: &str) -> Result<Graph, LoadError> {
+    compile(&Description::from_jgf(text)?)
+}
+
+/// The machine of a description, with its own ranks, cores and gpus.
+pub(crate) fn compile(description: &Description) -> Result<Graph, LoadError> {
+    Ok(load(description, None, &mut |_, _| {})?.graph)
+}
+
+/// Compiles a graph and binds it to R, if there is one. `more` adds the other parts of R, and gets the nodes by rank.
+pub(super) fn load(
+    d: &Description,
+    r: Option<&R>,
+    more: &mut dyn FnMut(&mut GraphBuilder, &BTreeMap<u32, PoolId>),
+) -> Result<Bound, LoadError> {
+    let mut seen = outlines(d)?;
+    let links = parents(d, &mut seen)?;
+    let pathless = check_paths(d, &seen)?;
+    let (mut unbound, mut renamed, mut missing) = (None, BTreeMap::new(), Vec::new());
+    match r {
+        Some(r) => {
+            (unbound, renamed) = bind(d, &mut seen, r);
+            missing = members(&mut seen, r);
+        }
+        None => bind_alone(&mut seen),
+    }
+    let mut build = GraphBuilder::new();
+    let mut pools: Vec<Option<PoolId>> = Vec::with_capacity(seen.len());
+    for (index, vertex) in seen.iter().enumerate() {
+        pools.push(match vertex.fate {
+            Fate::Dropped => None,
+            _ => Some(add(&mut build, d, index, &seen, (r, &renamed), pathless)?),
+        });
+    }
+    let fault = |e: GraphError| {
+        let at = e.pool().and_then(|pool| pools.iter().position(|p| *p == Some(pool)));
+        jgf::fault(place_in_graph(d, at.map(|at| seen[at].vertex())), e.to_string())
+    };
+    for (index, vertex) in seen.iter().enumerate().filter(|(_, vertex)| vertex.parent != NONE) {
+        if let (Some(parent), Some(child)) = (pools[vertex.parent as usize], pools[index]) {
+            build.contain(parent, child);
+        }
+    }
+    for (target, type_, ids) in missing {
+        let type_ = build.name(&type_);
+        let pool = build.add(Pool::new(type_, Ids::from_sorted(ids.iter().collect()))).map_err(fault)?;
+        if let Some(parent) = pools[target] {
+            build.contain(parent, pool);
+        }
+    }
+    for (from, to, type_, subsystem) in links {
+        if let (Some(from), Some(to)) = (pools[from as usize], pools[to as usize]) {
+            build.edge(from, to, type_, subsystem);
+        }
+    }
+    let of_rank = |(vertex, pool): (&Outline<'_>, &Option<PoolId>)| match vertex.fate {
+        Fate::Target(rank) => Some((rank?, (*pool)?)),
+        _ => None,
+    };
+    more(&mut build, &seen.iter().zip(&pools).filter_map(of_rank).collect());
+    Ok(Bound { graph: build.finish().map_err(fault)?, unbound })
+}
+
+/// The vertices of a description; cores and gpus in runs where no edge of another subsystem is theirs.
+fn outlines(d: &Description) -> Result<Vec<Outline<'_>>, LoadError> {
+    let mut linked = FixedBitSet::with_capacity(d.vertex_count() as usize);
+    for link in d.links().iter().filter(|link| d.relation(link).subsystem != CONTAINMENT) {
+        linked.insert(link.from as usize);
+        linked.insert_range(link.to as usize..(link.to + link.count) as usize);
+    }
+    let mut seen = Vec::with_capacity(d.runs().len());
+    for run in d.runs() {
+        let type_ = d.text(run.type_);
+        // An edge is one of all vertices of a run.
+        let whole = NAMED.contains(&type_) && !linked.contains(run.first as usize);
+        let count = if whole { run.count } else { 1 };
+        for at in (0..run.count).step_by(count as usize) {
+            let id = id(d, run, at).map_err(|n| {
+                let what = format!("{n} found; -1 or a number up to {} is accepted", u32::MAX - 1);
+                jgf::fault(format!("{}.metadata.id", place(d, run.first + at)), what)
+            })?;
+            seen.push(Outline {
+                run,
+                at,
+                count,
+                type_,
+                parent: NONE,
+                rank: u32::try_from(run.rank).ok(),
+                id,
+                fate: Fate::Kept,
+            });
+        }
+    }
+    Ok(seen)
+}
+
+/// The id of a vertex, which may be its unique id or the number at the end of its name; an id that is too large is an
+/// error.
+fn id(d: &Description, run: &Run, at: u32) -> Result<Option<u32>, i64> {
+    let number = |n: i64| u32::try_from(n).ok().filter(|n| *n != u32::MAX);
+    let unique = run.unique.map(|unique| unique + i64::from(at));
+    let own = || {
+        let named = if d.text(run.type_) == "node" { jgf::trailing(d.text(run.name)) } else { None };
+        named.and_then(number).or_else(|| unique.and_then(number))
+    };
+    match d.id(run, at) {
+        None => Ok(None),
+        Some(-1) => Ok(own()),
+        Some(n) if number(n + i64::from(run.count - 1 - at)).is_some() || Some(n) == unique => Ok(number(n)),
+        Some(n) => Err(n),
+    }
+}
+
+/// True if no vertex has a path, so that paths are made from names. Otherwise each contained vertex needs a path.
+fn check_paths(d: &Description, seen: &[Outline<'_>]) -> Result<bool, LoadError> {
+    let has_path = |vertex: &Outline<'_>| d.has_path(vertex.run);
+    let pathless = !seen.iter().any(has_path);
+    match seen.iter().find(|vertex| vertex.parent != NONE && !has_path(vertex)) {
+        Some(vertex) if !pathless => {
+            let place = format!("{}.metadata.paths.containment", place(d, vertex.vertex()));
+            Err(jgf::fault(place, "no text found; the containment path is needed"))
+        }
+        _ => Ok(pathless),
+    }
+}
+
+/// The path of a vertex, made from the names of the vertices above it.
+fn made_path(d: &Description, seen: &[Outline<'_>], index: usize) -> String {
+    let above = |at: &u32| Some(seen.get(*at as usize)?.parent);
+    let chain = std::iter::successors(Some(index as u32), above).take_while(|at| *at != NONE);
+    let mut names: Vec<String> =
+        chain.take(crate::DEPTH_MAX as usize).map(|at| name(d, &seen[at as usize])).collect();
+    names.push(String::new());
+    names.reverse();
+    names.join("/")
+}
+
+/// The name of a vertex, given or by basename and id.
+pub(super) fn name(d: &Description, vertex: &Outline<'_>) -> String {
+    let (given, base) = (d.text(vertex.run.name), d.basename(vertex.run));
+    match vertex.id {
+        _ if !given.is_empty() => given.to_owned(),
+        Some(id) => format!("{base}{id}"),
+        None => base.to_owned(),
+    }
+}
+
+/// An edge of another subsystem: from, to, type, subsystem.
+type Link<'d> = (u32, u32, &'d str, &'d str);
+
+/// Sets the containment parents; returns the edges of other subsystems.
+fn parents<'d>(d: &'d Description, seen: &mut [Outline<'_>]) -> Result<Vec<Link<'d>>, LoadError> {
+    let first: Vec<u32> = seen.iter().map(Outline::vertex).collect();
+    let outline = |number: u32| first.partition_point(|first| *first <= number).saturating_sub(1) as u32;
+    let mut set: Vec<u32> = vec![NONE; seen.len()];
+    let mut links = Vec::new();
+    for link in d.links() {
+        let relation = d.relation(link);
+        let (subsystem, type_) = (&*relation.subsystem, &*relation.type_);
+        let from = outline(link.from);
+        let targets = (outline(link.to)..)
+            .take_while(|at| first.get(*at as usize).is_some_and(|first| link.targets().contains(first)));
+        for to in targets {
+            if subsystem != CONTAINMENT {
+                if relation.direction == Direction::Both {
+                    links.push((to, from, type_, subsystem));
+                }
+                links.push((from, to, type_, subsystem));
+            } else if ![NONE, from].contains(&set[to as usize]) {
+                let what = "vertex has two parents in one subsystem";
+                return Err(jgf::fault(place_in_graph(d, Some(first[to as usize])), what));
+            } else {
+                set[to as usize] = from;
+            }
+        }
+    }
+    if let Some(at) = on_a_cycle(&set) {
+        let place = place_in_graph(d, first.get(at as usize).copied());
+        return Err(jgf::fault(place, GraphError::Cycle(PoolId(at)).to_string()));
+    }
+    for (vertex, parent) in seen.iter_mut().zip(set) {
+        vertex.parent = parent;
+    }
+    Ok(links)
+}
+
+/// A vertex that contains itself, directly or through others. All that read the outlines follow parents to their end.
+fn on_a_cycle(parents: &[u32]) -> Option<u32> {
+    // The walk that met a vertex, by the vertex at which the walk began.
+    let mut met = vec![NONE; parents.len()];
+    (0..parents.len() as u32).find_map(|begin| {
+        let mut here = begin;
+        while here != NONE && met[here as usize] == NONE {
+            met[here as usize] = begin;
+            here = parents[here as usize];
+        }
+        (here != NONE && met[here as usize] == begin).then_some(here)
+    })
+}
+
+fn add(
+    build: &mut GraphBuilder,
+    d: &Description,
+    index: usize,
+    seen: &[Outline<'_>],
+    (r, renamed): (Option<&R>, &BTreeMap<u32, String>),
+    pathless: bool,
+) -> Result<PoolId, LoadError> {
+    let vertex = &seen[index];
+    let run = vertex.run;
+    let place = |key: &str| format!("{}{key}", place(d, vertex.vertex()));
+    let mut given = Cow::Borrowed(d.text(run.name));
+    let (mut labelled, mut down) = (!NAMED.contains(&vertex.type_), false);
+    let mut pool = Pool::new(build.name(vertex.type_), Ids::Unnumbered);
+    if let Some(first) = vertex.id {
+        pool.ids = Ids::Range { first, count: vertex.count };
+    }
+    match &vertex.fate {
+        Fate::Target(rank) => {
+            pool.rank = *rank;
+            if let Some(host) = rank.and_then(|rank| renamed.get(&rank)) {
+                given = Cow::Borrowed(host);
+            }
+            // A host name of R is one.
+            let alone = r.is_none().then(|| Hostlist::new().push(&name(d, vertex)));
+            if let Some(Err(why)) = alone {
+                return Err(jgf::fault(place(".metadata.name"), why.to_string()));
+            }
+        }
+        Fate::Renumbered(ids) => pool.ids = ids.clone(),
+        _ => down = run.state != State::Up && vertex.rank.is_none(),
+    }
+    pool.size = run.size;
+    let basename = d.basename(run);
+    if run.basename != Name::EMPTY {
+        pool.basename = build.name(basename);
+    }
+    pool.unit = build.name(d.text(run.unit));
+    // A name that follows from basename and id is not kept, so that a run of cores remains one vertex.
+    let follows = match pool.ids.nth(0) {
+        Some(id) => spells(&given, basename, i64::from(id)),
+        None => given == basename,
+    };
+    if !given.is_empty() && !follows {
+        pool.name = build.name(&given);
+    }
+    let extras = d.extras(run);
+    let mut values = BTreeMap::new();
+    for (key, value) in extras.into_iter().flat_map(|extras| &extras.properties) {
+        // Values are kept for the properties that placement preferences read.
+        let read = [template::PERF_CLASS_PROPERTY, template::POWER_PROPERTY].contains(&key.as_str());
+        pool.properties.push(match read && !value.is_empty() {
+            true => build.name(&format!("{key}={value}")),
+            false => build.name(key),
+        });
+        values.insert(key.as_str().into(), value.as_str().into());
+    }
+    pool.uuid = extras.and_then(|extras| extras.uuid.as_deref()).map(Into::into);
+    if let Fate::Target(rank) = vertex.fate {
+        let all = r.into_iter().flat_map(|r| &r.properties);
+        let more = all.filter(|(_, ranks)| rank.is_some_and(|rank| ranks.contains(rank)));
+        pool.properties.extend(more.map(|(name, _)| build.name(name)));
+    } else {
+        // Vertices inside a node have no label.
+        let mut here = vertex.parent;
+        while here != NONE && labelled {
+            labelled = !matches!(seen[here as usize].fate, Fate::Target(_));
+            here = seen[here as usize].parent;
+        }
+    }
+    let id = build.add(pool).map_err(|e| jgf::fault(place(""), e.to_string()))?;
+    if labelled {
+        let path =
+            if pathless { made_path(d, seen, index) } else { d.path(run, vertex.at).unwrap_or_default() };
+        build.label(Label { path: path.into(), id: d.file_id(run, vertex.at).into(), values, down });
+    }
+    Ok(id)
+}
