@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::model::{Model, ModelError};
+use super::model::{Model, ModelError, VERTICES_MAX};
 use super::runs::{Description, Run};
 use super::vertex::VertexId;
 
@@ -41,6 +41,9 @@ impl Model {
         description: &Description,
         known: &BTreeMap<u32, VertexId>,
     ) -> Result<(), Fault> {
+        if description.vertex_count() as usize > VERTICES_MAX {
+            return Err(ModelError::TooMany.into());
+        }
         let mut ids: Vec<VertexId> = Vec::with_capacity(description.vertex_count() as usize);
         let new = |number: u32| !known.contains_key(&number);
         for run in description.runs() {

@@ -1,21 +1,19 @@
-//! The resource model of RFC 4: a general graph without loss.
+//! What files say about machines: the resource model of RFC 4, without loss.
 //!
-//! The crate has two graphs.
-//!
-//! - [`Resources`](crate::Resources) is the machine that the engine schedules. It has one containment tree. A run of
-//!   equal leaves is one vertex and equal nodes share a template, so the cost of a pass follows the changes and not
-//!   the size of the machine. It contains nodes, the resources inside them, and the vertices above them.
-//! - [`Model`] is the general graph: arbitrary types and levels, pools with sizes and units, several subsystems,
-//!   edges with type and direction, states, tags, extended data, paths. It has one vertex for each vertex of the file.
-//!   The readers of all formats produce it, and it is saved without loss. `resource-query` matches on it, vertex by
-//!   vertex. The cost of an operation follows the part of the graph that it walks.
+//! - A [`Description`] is what a reader makes of a file: vertices and edges in their order, with a run of equal vertices as
+//!   one entry. The machine that is scheduled is compiled from it ([`Graph::compile`](crate::Graph::compile)): a million
+//!   cores are a few entries for each node, and the cost of a pass follows the changes.
+//! - A [`Model`] is its expansion, the general graph: arbitrary types and levels, pools with sizes and units, several
+//!   subsystems, edges with type and direction, states, tags, extended data, paths. It has one vertex for each vertex of
+//!   the file, and it is saved without loss. `resource-query` matches on it, vertex by vertex. The cost of an operation
+//!   follows the part of the graph that it walks.
 //!
 //! Use [`Resources`](crate::Resources) to schedule a stream of jobs on nodes; use [`Model`] to inspect a machine, to
 //! convert it, and to match requests that need more than one subsystem or types above nodes.
 //!
-//! Modules, lowest first: `names`, `vertex`, `model`, `extended` and `check` (the graph), `flow` (subsystems that
-//! carry flow), `read` and `write` (formats), `rows` (saved versions and their changes), `find` (criteria), `walk`
-//! (walker, filters, accumulator), `outline` (the tree with equal siblings folded).
+//! Modules, lowest first: `names`, `vertex`, `model`, `extended` and `check` (the graph), `runs` (descriptions), `expand`
+//! (models of them), `flow` (subsystems that carry flow), `read` and `write` (formats), `rows` (saved versions and their
+//! changes), `find` (criteria), `walk` (walker, filters, accumulator), `outline` (the tree with equal siblings folded).
 //!
 //! ```
 //! use fluxgate_graph::description::{Model, Pool, Relation};

@@ -10,7 +10,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use fixedbitset::FixedBitSet;
 use serde_json::{Map, Value};
 
 use super::model::{CONTAINMENT, ModelError, Relation, VERTICES_MAX};
@@ -148,7 +147,6 @@ pub struct Description {
     relations: Vec<Relation>,
     known: HashMap<Relation, u32>,
     links: Vec<Link>,
-    edges: usize,
     link_extras: BTreeMap<u32, LinkExtras>,
     /// Keys of the document around the graph.
     pub(crate) document: Map<String, Value>,
@@ -270,7 +268,7 @@ impl Description {
     /// Adds a vertex; returns its number.
     pub(crate) fn add(&mut self, mut it: Said<'_>) -> Result<u32, ModelError> {
         let number = self.count;
-        if number as usize >= VERTICES_MAX {
+        if self.runs.len() >= VERTICES_MAX || number == u32::MAX {
             return Err(ModelError::TooMany);
         }
         if it.basename == it.type_ {
@@ -329,6 +327,15 @@ impl Description {
         Ok(number)
     }
 
+    /// Adds a row of vertices whose ids count on from that of the first one; returns its number.
+    pub(crate) fn add_row(&mut self, first: Said<'_>, count: u32) -> Result<u32, ModelError> {
+        let number = self.add(first)?;
+        let (more, run) = (count.saturating_sub(1), self.runs.last_mut());
+        self.count = self.count.checked_add(more).ok_or(ModelError::TooMany)?;
+        run.into_iter().for_each(|run| run.count += more);
+        Ok(number)
+    }
+
     /// True if a vertex continues the last run.
     fn follows_last(&self, it: &Said<'_>, file: Option<u64>, above: Option<&str>) -> bool {
         let Some(run) = self.runs.last() else { return false };
@@ -367,7 +374,7 @@ impl Description {
         relation: &Relation,
         extras: LinkExtras,
     ) -> Result<(), ModelError> {
-        if self.edges >= VERTICES_MAX {
+        if self.links.len() >= VERTICES_MAX {
             return Err(ModelError::TooMany);
         }
         if relation.subsystem.is_empty() {
@@ -376,7 +383,6 @@ impl Description {
         if relation.type_.is_empty() {
             return Err(ModelError::NoEdgeType);
         }
-        self.edges += 1;
         let alone = !extras.extended.is_empty() || !extras.outer.is_empty();
         let at = self.links.len() as u32;
         let known = |link: &&mut Link| self.relations.get(link.relation as usize) == Some(relation);
@@ -408,30 +414,41 @@ impl Description {
         Ok(())
     }
 
+    /// Adds edges from a vertex to a row of vertices.
+    pub(crate) fn connect_row(
+        &mut self,
+        from: u32,
+        to: u32,
+        count: u32,
+        relation: &Relation,
+    ) -> Result<(), ModelError> {
+        self.connect(from, to, relation, LinkExtras::default())?;
+        self.links.last_mut().into_iter().for_each(|link| link.count += count.saturating_sub(1));
+        Ok(())
+    }
+
     /// Divides the runs so that all vertices of a run have the same edges. Every reader calls it last.
     pub(crate) fn settle(&mut self) {
-        let mut begins = FixedBitSet::with_capacity(self.count as usize + 1);
-        for link in &self.links {
-            for end in [link.from..link.from + 1, link.targets()] {
-                begins.insert(end.start as usize);
-                begins.insert(end.end as usize);
-            }
-        }
-        let divided = |run: &Run| {
-            begins.contains_any_in_range(run.first as usize + 1..(run.first + run.count) as usize)
-        };
-        if !self.runs.iter().any(divided) {
+        if self.runs.len() == self.count as usize {
             return;
         }
+        let ends =
+            self.links.iter().flat_map(|link| [link.from, link.from + 1, link.to, link.to + link.count]);
+        let mut begins: Vec<u32> = ends.collect();
+        begins.sort_unstable();
+        begins.dedup();
         let mut runs = Vec::with_capacity(self.runs.len());
+        let mut next = 0;
         for run in &self.runs {
-            let mut from = run.first;
-            let inner = run.first + 1..run.first + run.count;
-            for at in inner.filter(|at| begins.contains(*at as usize)) {
-                runs.push(run.part(from, at - from));
-                from = at;
+            let (mut from, end) = (run.first, run.first + run.count);
+            while let Some(&at) = begins.get(next).filter(|at| **at < end) {
+                if at > from {
+                    runs.push(run.part(from, at - from));
+                    from = at;
+                }
+                next += 1;
             }
-            runs.push(run.part(from, run.first + run.count - from));
+            runs.push(run.part(from, end - from));
         }
         self.runs = runs;
     }

@@ -1,8 +1,8 @@
 //! Compiling a [`Graph`] from pools and edges in any order, and refusing what RFC 4 does not allow.
 //!
-//! Every reader uses the builder, so the rules (one parent, no cycle, one root, no dangling edge, sizes of
-//! at least 1, unique UUIDs and ranks) are stated once. An error names its [`PoolId`]; the reader knows the place of that
-//! pool in its file.
+//! Every compilation uses the builder, so the rules (one parent, no cycle, one root, no dangling edge, sizes of
+//! at least 1, unique UUIDs and ranks) are stated once. An error names its [`PoolId`]; the
+//! compilation knows the place of that pool in its file.
 //!
 //! This module must never know a file format.
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fluxgate_formats::rset::R;
 use fluxgate_formats::{Idset, JobId};
 
+use crate::description::Description;
 use crate::description::error::LoadError;
 use crate::description::read::toml;
 use crate::layout::compile;
@@ -123,7 +124,7 @@ impl Resources {
 
     /// The machine that a JGF text describes (RFC 40), all nodes down.
     pub fn from_jgf(text: &str) -> Result<Self, LoadError> {
-        let mut made = Self::from_graph(compile::site::alone(text)?);
+        let mut made = Self::from_graph(Graph::compile(&Description::from_jgf(text)?)?);
         made.scheduling = Scheduling::Site;
         Ok(made)
     }

@@ -133,7 +133,8 @@ impl Reader<'_, '_> {
         }
         if kind == "node" {
             let Some(host) = info(node, "HostName") else { return Ok(None) };
-            (pool.basename, pool.id) = split(host).map_err(|what| fault(place, what))?;
+            let (basename, id) = split(host).map_err(|what| fault(place, what))?;
+            (pool.basename, pool.id) = (basename.to_owned(), id);
             pool.name = host.to_owned();
             pool.rank = self.next_rank;
             self.next_rank += 1;

@@ -1,16 +1,18 @@
-//! Readers of models: GRUG recipes, JGF, R with its `scheduling`, the XML of hwloc and TOML.
+//! Readers, one for each format: JGF, R, its `scheduling` (RFC 49) and TOML as descriptions, GRUG recipes and the XML of hwloc
+//! as models.
 //!
 //! A reader loads everything or nothing, bounds its input, and names the place of an error.
 //!
-//! These modules must never know the use of a model.
+//! These modules must never know the use of what they read.
 
 mod flow;
 mod grug;
 mod hwloc;
 pub(crate) mod jgf;
-mod r;
+pub(crate) mod r;
 mod source;
 pub(crate) mod toml;
+pub(crate) mod topology;
 mod treepool;
 
 use fluxgate_formats::rset::R;
@@ -54,7 +56,7 @@ impl Model {
 
     /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
     pub fn from_jgf(text: &str) -> Result<Model, LoadError> {
-        jgf::load(bounded("JGF", text)?)
+        jgf::model(&Description::from_jgf(text)?)
     }
 
     /// The machine that an R (RFC 20) describes: a cluster of nodes with the resources in R_lite. `scheduling` is

@@ -1,20 +1,23 @@
-//! Reading R (RFC 20) as a whole model: a cluster, its nodes, and one vertex for each resource of R on them.
+//! Reading R (RFC 20) as a description: a cluster, its nodes, and the resources of R on them.
 //!
 //! # Interpretations
 //!
 //! - The name of a node is its host. Its id is the number at the end of that name, its basename the part before.
 //! - Properties belong to nodes; a property of R has no value.
 //! - Resources on a node have the rank of the node.
+//!
+//! This module must never know the use of a description.
 
 use std::collections::BTreeMap;
 
+use fluxgate_formats::Idset;
 use fluxgate_formats::rset::{Children, R};
 
 use crate::description::error::LoadError;
+use crate::description::expand::Fault;
 use crate::description::limits::{MEMBERS_MAX, NODES_MAX};
-use crate::description::model::CONTAINMENT;
-use crate::description::model::{Model, ModelError, Relation};
-use crate::description::vertex::{Pool, VertexId};
+use crate::description::model::{CONTAINMENT, Model, ModelError, Relation};
+use crate::description::runs::{Description, Extras, Said};
 
 use super::flow;
 
@@ -22,124 +25,163 @@ fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("R", place, what)
 }
 
-/// A node whose content is to be made.
-pub(super) struct Inside<'r> {
-    pub(super) vertex: VertexId,
-    pub(super) rank: u32,
-    /// The resources of R on it.
-    pub(super) children: &'r Children,
-    place: &'r str,
+/// A node whose content is to be made, or a vertex in it.
+#[derive(Clone, Copy)]
+pub(crate) struct Inside<'r> {
+    pub(crate) vertex: u32,
+    pub(crate) rank: u32,
+    /// The resources of R on the node.
+    pub(crate) children: &'r Children,
 }
 
 impl Inside<'_> {
-    /// Puts every resource directly into the node.
-    pub(super) fn flat(&self, model: &mut Model) -> Result<(), LoadError> {
-        let wrong = |e: ModelError| fault(self.place, e.to_string());
-        for (type_, ids) in self.children {
-            for id in ids.iter() {
-                let mut pool = Pool::new(&**type_, i64::from(id));
-                pool.rank = i64::from(self.rank);
-                let child = model.add(pool).map_err(wrong)?;
-                model.connect(self.vertex, child, &Relation::contains()).map_err(wrong)?;
-            }
+    /// Adds a vertex below it; returns its number.
+    pub(crate) fn add(&self, d: &mut Description, said: Said<'_>) -> Result<u32, ModelError> {
+        let number = d.add(Said { rank: i64::from(self.rank), size: said.size.max(1), ..said })?;
+        d.connect_row(self.vertex, number, 1, &Relation::contains())?;
+        Ok(number)
+    }
+
+    /// Adds vertices of a type with these ids.
+    pub(crate) fn members(&self, d: &mut Description, type_: &str, ids: &Idset) -> Result<(), ModelError> {
+        for row in ids.ranges() {
+            let (first, count) = (*row.start(), row.end() - row.start() + 1);
+            let (id, rank) = (Some(i64::from(first)), i64::from(self.rank));
+            let number = d.add_row(Said { type_, id, rank, size: 1, ..Said::default() }, count)?;
+            d.connect_row(self.vertex, number, count, &Relation::contains())?;
         }
         Ok(())
     }
+
+    /// Puts every resource directly into the node.
+    pub(crate) fn flat(&self, d: &mut Description) -> Result<(), ModelError> {
+        self.children.iter().try_for_each(|(type_, ids)| self.members(d, type_, ids))
+    }
 }
 
-/// The machine that an R describes.
+/// The model of the machine that an R describes.
 pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
-    build(r, &mut |model, node| node.flat(model))
+    model(r, &mut |d, node| node.flat(d).map_err(|e| fault("execution", e.to_string())))
+}
+
+/// As [`load`], with the content of each node made by `inside`.
+pub(super) fn model(
+    r: &R,
+    inside: &mut dyn FnMut(&mut Description, &Inside<'_>) -> Result<(), LoadError>,
+) -> Result<Model, LoadError> {
+    if r.ranks().is_empty() {
+        let what = format!("0 ranks found; 1 to {NODES_MAX} are accepted");
+        return Err(fault("execution.R_lite", what));
+    }
+    for host in r.nodelist.iter() {
+        split(&host).map_err(|what| fault("execution.nodelist", what))?;
+    }
+    let (mut description, nodes) = read(r, inside)?;
+    flow::add(&mut description, r, &nodes)?;
+    description.settle();
+    Model::expand(&description).map_err(|Fault { what, .. }| fault("execution", what))
 }
 
 /// Adds the resources of R to nodes of a graph that have no content: the shorthand of JGF leaves out vertices below
 /// one that is given as a whole.
-pub(crate) fn fill(model: &mut Model, r: &R) -> Result<(), LoadError> {
+pub(crate) fn fill(d: &mut Description, r: &R) -> Result<(), LoadError> {
     // Execution targets of any type; not the vertices on them.
-    let target = |v: &VertexId| {
-        let it = model.vertex(*v)?;
-        let rank = it.rank().and_then(|rank| u32::try_from(rank).ok())?;
-        let on = model.text(it.type_());
-        r.children(rank).map(|children| !children.contains_key(on))
-    };
-    let nodes: Vec<VertexId> = model.vertices().filter(|v| target(v) == Some(true)).collect();
-    for vertex in nodes {
-        let rank = model.vertex(vertex).and_then(|it| it.rank()).and_then(|rank| u32::try_from(rank).ok());
-        let Some((rank, children)) = rank.and_then(|rank| Some((rank, r.children(rank)?))) else { continue };
-        let bare = model.name(CONTAINMENT).is_some_and(|name| model.steps(vertex, name).next().is_none());
-        if bare {
-            Inside { vertex, rank, children, place: "execution" }.flat(model)?;
+    let mut bare: BTreeMap<u32, u32> = BTreeMap::new();
+    for run in d.runs() {
+        let rank = u32::try_from(run.rank).ok();
+        let target =
+            rank.filter(|rank| r.children(*rank).is_some_and(|has| !has.contains_key(d.text(run.type_))));
+        bare.extend(run.numbers().filter_map(|number| Some((number, target?))));
+    }
+    for link in d.links() {
+        let relation = d.relation(link);
+        if relation.subsystem == CONTAINMENT {
+            bare.remove(&link.from);
         }
     }
+    for (vertex, rank) in bare {
+        let Some(children) = r.children(rank) else { continue };
+        let node = Inside { vertex, rank, children };
+        node.flat(d).map_err(|e| fault("execution", e.to_string()))?;
+    }
+    d.settle();
     Ok(())
 }
 
-/// As [`load`], with the content of each node made by `inside`.
-pub(super) fn build(
-    r: &R,
-    inside: &mut dyn FnMut(&mut Model, &Inside<'_>) -> Result<(), LoadError>,
-) -> Result<Model, LoadError> {
+/// Checks the numbers of ranks and hosts.
+pub(crate) fn check(r: &R) -> Result<(), LoadError> {
     let ranks = r.ranks();
-    if ranks.is_empty() || ranks.len() > NODES_MAX {
-        let what = format!("{} ranks found; 1 to {NODES_MAX} are accepted", ranks.len());
+    if ranks.len() > NODES_MAX {
+        let what = format!("{} ranks found; at most {NODES_MAX} are accepted", ranks.len());
         return Err(fault("execution.R_lite", what));
     }
     if r.nodelist.len() as u64 != ranks.len() {
         let what = format!("{} hosts found for {} ranks; one each is needed", r.nodelist.len(), ranks.len());
         return Err(fault("execution.nodelist", what));
     }
+    Ok(())
+}
+
+/// The description of an R, and its nodes by rank. Without ranks it is a cluster alone. `inside` makes the content of
+/// each node. [`Description::settle`] is the caller's, who may add more.
+pub(crate) fn read(
+    r: &R,
+    inside: &mut dyn FnMut(&mut Description, &Inside<'_>) -> Result<(), LoadError>,
+) -> Result<(Description, BTreeMap<u32, u32>), LoadError> {
+    check(r)?;
+    let ranks = r.ranks();
     let wrong = |e: ModelError| fault("execution", e.to_string());
-    let mut model = Model::new();
-    let contains = Relation::contains();
-    let cluster = model.add(Pool::new("cluster", 0)).map_err(wrong)?;
-    let mut properties: BTreeMap<u32, Vec<(String, String)>> = BTreeMap::new();
+    let mut d = Description::default();
+    let cluster =
+        d.add(Said { type_: "cluster", id: Some(0), rank: -1, size: 1, ..Said::default() }).map_err(wrong)?;
+    let mut properties: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();
     for (property, on) in &r.properties {
         for rank in on.iter() {
             if !ranks.contains(rank) {
                 let what = format!("'{property}' is given to rank {rank}, which is not in R_lite");
                 return Err(fault("execution.properties", what));
             }
-            properties.entry(rank).or_default().push((property.clone(), String::new()));
+            properties.entry(rank).or_default().insert(property.clone(), String::new());
         }
     }
-    let mut nodes: BTreeMap<u32, VertexId> = BTreeMap::new();
+    let hosts: BTreeMap<u32, String> = r.hosts().collect();
+    let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
     for (index, entry) in r.r_lite.iter().enumerate() {
-        let place = format!("execution.R_lite[{index}]");
+        let place = |key: &str| format!("execution.R_lite[{index}].{key}");
         for (type_, ids) in &entry.children {
             if ids.len() > MEMBERS_MAX {
                 let what = format!("{} ids found; at most {MEMBERS_MAX} are accepted", ids.len());
-                return Err(fault(format!("{place}.children.{type_}"), what));
+                return Err(fault(place(&format!("children.{type_}")), what));
             }
         }
         for rank in entry.rank.iter() {
-            let host = r.hostname(rank).unwrap_or_default();
-            let mut pool = Pool::new("node", -1);
-            (pool.basename, pool.id) =
-                split(&host).map_err(|what| fault("execution.nodelist".to_owned(), what))?;
-            pool.name = host;
-            pool.rank = i64::from(rank);
-            pool.properties = properties.remove(&rank).unwrap_or_default();
-            let node = model.add(pool).map_err(wrong)?;
-            model.connect(cluster, node, &contains).map_err(wrong)?;
-            nodes.insert(rank, node);
-            let children = &entry.children;
-            inside(&mut model, &Inside { vertex: node, rank, children, place: &place })?;
+            let name = hosts.get(&rank).map_or("", String::as_str);
+            let (basename, id) = split(name).unwrap_or((name, -1));
+            let extras =
+                Extras { properties: properties.remove(&rank).unwrap_or_default(), ..Extras::default() };
+            let (id, rank_of) = (Some(id), i64::from(rank));
+            let said =
+                Said { type_: "node", basename, name, id, rank: rank_of, size: 1, extras, ..Said::default() };
+            let vertex = d.add(said).map_err(wrong)?;
+            d.connect_row(cluster, vertex, 1, &Relation::contains()).map_err(wrong)?;
+            if nodes.insert(rank, vertex).is_some() {
+                return Err(fault(place("rank"), format!("rank {rank} stands in two entries")));
+            }
+            inside(&mut d, &Inside { vertex, rank, children: &entry.children })?;
         }
     }
-    flow::add(&mut model, r, &nodes)?;
-    model.finish().map_err(wrong)?;
-    Ok(model)
+    Ok((d, nodes))
 }
 
 /// The basename and the number at the end of a host name; -1 without a number.
-pub(crate) fn split(host: &str) -> Result<(String, i64), String> {
+pub(crate) fn split(host: &str) -> Result<(&str, i64), String> {
     let base = host.trim_end_matches(|c: char| c.is_ascii_digit());
     let digits = &host[base.len()..];
     if digits.is_empty() {
-        return Ok((host.to_owned(), -1));
+        return Ok((host, -1));
     }
     let id = digits
         .parse()
         .map_err(|_| format!("host '{host}' found; the number it ends with may be up to {}", i64::MAX))?;
-    Ok((if base.is_empty() { host } else { base }.to_owned(), id))
+    Ok((if base.is_empty() { host } else { base }, id))
 }

@@ -10,6 +10,7 @@ use crate::description::error::LoadError;
 use crate::description::flow::WRITER;
 use crate::description::model::Model;
 use crate::description::rows::Saved;
+use crate::description::runs::Description;
 
 use super::{bounded, toml};
 
@@ -186,14 +187,14 @@ impl Model {
         match source.map_or_else(|| Source::detect(text), Ok)? {
             Source::Grug => Model::from_grug(text),
             Source::Jgf => {
-                let mut model = Model::from_jgf(text)?;
+                let mut described = Description::from_jgf(text)?;
                 // Of a graph alone the shorthand says all that is known.
-                let short = model.document.get("writer").and_then(|w| w.as_str()) == Some(SHORTHAND);
+                let short = described.document.get("writer").and_then(|w| w.as_str()) == Some(SHORTHAND);
                 if let Some(r) = short.then(|| R::from_json(text).ok()).flatten() {
-                    super::r::fill(&mut model, &r)?;
-                    model.document.insert("writer".to_owned(), "fluxion:jgf".into());
+                    super::r::fill(&mut described, &r)?;
+                    described.document.insert("writer".to_owned(), "fluxion:jgf".into());
                 }
-                Ok(model)
+                super::jgf::model(&described)
             }
             Source::R => Model::from_r(&r_of(text)?),
             Source::TreePool => super::treepool::load(&r_of(text)?),

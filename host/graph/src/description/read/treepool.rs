@@ -10,231 +10,134 @@
 //!
 //! This module must never know how a scheduler uses locality.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fluxgate_formats::Idset;
-use fluxgate_formats::rset::{Children, R};
-use serde_json::{Map, Value};
+use fluxgate_formats::rset::R;
+use serde_json::Value;
 
 use crate::description::error::LoadError;
-use crate::description::model::{MODEL_DEPTH_MAX, Model, ModelError, Relation};
+use crate::description::limits::SIZE_MAX;
+use crate::description::model::{Model, ModelError};
+use crate::description::runs::{Description, Extras, Said};
 use crate::description::units;
-use crate::description::vertex::{Pool, VertexId};
 
-use super::r;
-
-fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
-    LoadError::new("TreePool", place, what)
-}
+use super::r::{self, Inside};
+use super::topology::{self, Locality, Part, expected, fault};
 
 /// The machine that an R with topology describes.
 pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
-    let scheduling = r.scheduling.as_ref().and_then(Value::as_object);
+    let scheduling = r.scheduling.as_ref().filter(|scheduling| scheduling.is_object());
     let scheduling =
         scheduling.ok_or_else(|| fault("scheduling", "nothing found; a dictionary is needed"))?;
-    let none = Vec::new();
-    let entries = match scheduling.get("children") {
-        None => &none,
-        Some(Value::Array(entries)) => entries,
-        Some(other) => return Err(expected("scheduling.children", other, "an array")),
-    };
-    let mut by_rank: BTreeMap<u32, (String, &Map<String, Value>)> = BTreeMap::new();
-    for (index, entry) in entries.iter().enumerate() {
-        let place = format!("scheduling.children[{index}]");
-        let entry = entry.as_object().ok_or_else(|| expected(&place, entry, "a dictionary"))?;
-        if let Some(key) = entry.keys().find(|key| !["ranks", "topo"].contains(&key.as_str())) {
-            return Err(fault(place, format!("key '{key}' found; ranks and topo are accepted")));
+    let topologies = topology::read(scheduling)?;
+    let ranks = r.ranks();
+    let mut by_rank: BTreeMap<u32, &Locality<'_>> = BTreeMap::new();
+    for (index, one) in topologies.iter().enumerate() {
+        if let Some(key) = one.unknown {
+            let what = format!("key '{key}' found; ranks and topo are accepted");
+            return Err(fault(format!("scheduling.children[{index}]"), what));
         }
-        let ranks = text(entry.get("ranks"), &format!("{place}.ranks"))?;
-        let ranks: Idset = ranks.parse().map_err(|e| fault(format!("{place}.ranks"), format!("{e}")))?;
-        let place = format!("{place}.topo");
-        let topo = entry.get("topo").unwrap_or(&Value::Null);
-        let topo = topo.as_object().ok_or_else(|| expected(&place, topo, "a dictionary"))?;
-        for rank in r.ranks().intersection(&ranks).iter() {
-            if by_rank.insert(rank, (place.clone(), topo)).is_some() {
-                return Err(fault(place, format!("rank {rank} has a topology already")));
-            }
-        }
+        by_rank.extend(ranks.intersection(&one.ranks).iter().map(|rank| (rank, &one.node)));
     }
-    r::build(r, &mut |model, node| match by_rank.get(&node.rank) {
-        None => node.flat(model),
-        Some((place, topo)) => {
-            let left = node.children.clone();
-            let mut walk = Walk {
-                model,
-                rank: node.rank,
-                has: node.children,
-                left,
-                seen: BTreeSet::new(),
-                next: BTreeMap::new(),
-            };
-            walk.domain(node.vertex, topo, place, 0)?;
-            let left = std::mem::take(&mut walk.left);
-            for (type_, ids) in left {
-                for id in ids.iter() {
-                    walk.add(node.vertex, walk.pool(&type_, i64::from(id)), place)?;
-                }
-            }
-            Ok(())
+    r::model(r, &mut |d, node| {
+        let wrong = |e: ModelError| LoadError::new("R", "execution", e.to_string());
+        let Some(topology) = by_rank.get(&node.rank) else { return node.flat(d).map_err(wrong) };
+        let mut walk = Walk { d, left: node.children.clone(), next: BTreeMap::new() };
+        walk.locality(*node, topology)?;
+        for (type_, ids) in std::mem::take(&mut walk.left) {
+            node.members(d, &type_, &ids).map_err(wrong)?;
         }
+        Ok(())
     })
 }
 
-fn expected(place: &str, found: &Value, accepted: &str) -> LoadError {
-    let found = found.to_string();
-    let short: String = found.chars().take(40).collect();
-    fault(place, format!("{short} found; {accepted} is accepted"))
-}
-
-fn text<'v>(value: Option<&'v Value>, place: &str) -> Result<&'v str, LoadError> {
-    let value = value.unwrap_or(&Value::Null);
-    value.as_str().ok_or_else(|| expected(place, value, "an idset in a text"))
-}
-
 /// The content of one node.
-struct Walk<'m> {
-    model: &'m mut Model,
-    rank: u32,
-    /// The resources of R on the node.
-    has: &'m Children,
-    /// Resources that are not placed yet.
+struct Walk<'d> {
+    d: &'d mut Description,
+    /// Resources of R that are not placed yet.
     left: BTreeMap<String, Idset>,
-    /// Resources that the topology placed, by type.
-    seen: BTreeSet<(&'static str, u32)>,
     /// Next id of each type that the topology numbers.
     next: BTreeMap<String, i64>,
 }
 
 impl Walk<'_> {
-    fn pool(&self, type_: &str, id: i64) -> Pool {
-        Pool { rank: i64::from(self.rank), ..Pool::new(type_, id) }
-    }
-
-    fn number(&mut self, type_: &str) -> i64 {
+    fn number(&mut self, type_: &str) -> Option<i64> {
         let next = self.next.entry(type_.to_owned()).or_default();
         *next += 1;
-        *next - 1
+        Some(*next - 1)
     }
 
-    fn add(&mut self, parent: VertexId, pool: Pool, place: &str) -> Result<VertexId, LoadError> {
-        let wrong = |e: ModelError| fault(place, e.to_string());
-        let id = self.model.add(pool).map_err(wrong)?;
-        self.model.connect(parent, id, &Relation::contains()).map_err(wrong)?;
-        Ok(id)
+    fn add(&mut self, at: Inside<'_>, place: &str, said: Said<'_>) -> Result<u32, LoadError> {
+        at.add(self.d, said).map_err(|e| fault(place, e.to_string()))
     }
 
-    fn domain(
-        &mut self,
-        at: VertexId,
-        domain: &Map<String, Value>,
-        place: &str,
-        depth: usize,
-    ) -> Result<(), LoadError> {
-        if depth > MODEL_DEPTH_MAX {
-            return Err(fault(place, format!("more than {MODEL_DEPTH_MAX} localities inside each other")));
-        }
-        for (key, value) in domain {
-            let place = format!("{place}.{key}");
-            match key.as_str() {
-                "cores" => self.members(at, "core", value, &place)?,
-                "gpus" => self.members(at, "gpu", value, &place)?,
-                "memory" => {
-                    let size = value.as_u64().ok_or_else(|| expected(&place, value, "a number of GiB"))?;
-                    let id = self.number("memory");
-                    let pool = Pool { size, unit: "GiB".to_owned(), ..self.pool("memory", id) };
-                    self.add(at, pool, &place)?;
+    fn locality(&mut self, at: Inside<'_>, locality: &Locality<'_>) -> Result<(), LoadError> {
+        for (key, part) in &locality.parts {
+            let place = format!("{}.{key}", locality.place);
+            match part {
+                Part::Members(type_, ids) => {
+                    let Some(left) = self.left.get_mut(*type_) else { continue };
+                    let here = left.intersection(ids);
+                    *left = left.difference(&here);
+                    at.members(self.d, type_, &here).map_err(|e| fault(place, e.to_string()))?;
                 }
-                "storage" => self.storage(at, value, &place)?,
-                "" => return Err(fault(place, "a locality without a name found")),
-                locality => {
-                    let list = value.as_array().ok_or_else(|| expected(&place, value, "an array"))?;
-                    for (index, inner) in list.iter().enumerate() {
-                        let place = format!("{place}[{index}]");
-                        let inner =
-                            inner.as_object().ok_or_else(|| expected(&place, inner, "a dictionary"))?;
-                        let id = self.number(locality);
-                        if self.holds(inner, depth) {
-                            let vertex = self.add(at, self.pool(locality, id), &place)?;
-                            self.domain(vertex, inner, &place, depth + 1)?;
+                Part::Localities(list) => {
+                    for inner in list {
+                        let id = self.number(key);
+                        if inner.holds(at.children) {
+                            let said = Said { type_: key, id, ..Said::default() };
+                            let vertex = self.add(at, &inner.place, said)?;
+                            self.locality(Inside { vertex, ..at }, inner)?;
                         }
                     }
                 }
-            }
-        }
-        Ok(())
-    }
-
-    /// False if a domain has no resource of R. Invalid domains are reported when they are read.
-    fn holds(&self, domain: &Map<String, Value>, depth: usize) -> bool {
-        depth > MODEL_DEPTH_MAX
-            || domain.iter().any(|(key, value)| {
-                let type_ = match (key.as_str(), value) {
-                    ("cores", Value::String(_)) => "core",
-                    ("gpus", Value::String(_)) => "gpu",
-                    (_, Value::Array(list)) if key != "storage" => {
-                        return list
-                            .iter()
-                            .any(|inner| inner.as_object().is_none_or(|d| self.holds(d, depth + 1)));
+                Part::Other(value) => match *key {
+                    "memory" => {
+                        let size =
+                            value.as_u64().ok_or_else(|| expected(&place, value, "a number of GiB"))?;
+                        if !(1..=SIZE_MAX).contains(&size) {
+                            return Err(fault(place, ModelError::Size(size).to_string()));
+                        }
+                        let id = self.number("memory");
+                        let said = Said { type_: "memory", id, size, unit: "GiB", ..Said::default() };
+                        self.add(at, &place, said)?;
                     }
-                    _ => return true,
-                };
-                let ids = value.as_str().and_then(|text| text.parse::<Idset>().ok());
-                let has = self.has.get(type_);
-                ids.is_none_or(|ids| has.is_some_and(|has| !ids.is_disjoint(has)))
-            })
-    }
-
-    fn members(
-        &mut self,
-        at: VertexId,
-        type_: &'static str,
-        value: &Value,
-        place: &str,
-    ) -> Result<(), LoadError> {
-        let ids: Idset = text(Some(value), place)?.parse().map_err(|e| fault(place, format!("{e}")))?;
-        if ids.len() > crate::description::limits::MEMBERS_MAX {
-            let what = format!(
-                "{} ids found; at most {} are accepted",
-                ids.len(),
-                crate::description::limits::MEMBERS_MAX
-            );
-            return Err(fault(place, what));
-        }
-        for id in ids.iter() {
-            if !self.seen.insert((type_, id)) {
-                return Err(fault(place, format!("{type_} {id} of rank {} is in two places", self.rank)));
-            }
-            if self.left.get_mut(type_).is_some_and(|left| left.remove(id)) {
-                self.add(at, self.pool(type_, i64::from(id)), place)?;
+                    "storage" => self.storage(at, value, &place)?,
+                    _ => return Err(expected(&place, value, "an array")),
+                },
             }
         }
         Ok(())
     }
 
-    fn storage(&mut self, at: VertexId, value: &Value, place: &str) -> Result<(), LoadError> {
+    fn storage(&mut self, at: Inside<'_>, value: &Value, place: &str) -> Result<(), LoadError> {
         let list = value.as_array().ok_or_else(|| expected(place, value, "an array"))?;
         for (index, it) in list.iter().enumerate() {
-            let here = |key: &str| format!("{place}[{index}].{key}");
-            let it =
-                it.as_object().ok_or_else(|| expected(&format!("{place}[{index}]"), it, "a dictionary"))?;
+            let here = |key: &str| format!("{place}[{index}]{key}");
+            let it = it.as_object().ok_or_else(|| expected(&here(""), it, "a dictionary"))?;
             let get = |key: &str| it.get(key).unwrap_or(&Value::Null);
             let path = get("path").as_str();
-            let path = path.ok_or_else(|| expected(&here("path"), get("path"), "a text"))?;
+            let path = path.ok_or_else(|| expected(&here(".path"), get("path"), "a text"))?;
             let unit = match it.get("unit") {
                 None => "GiB",
                 Some(unit) => {
                     let known =
                         unit.as_str().filter(|unit| units::scale(unit, "B").is_some() && !unit.is_empty());
-                    known.ok_or_else(|| expected(&here("unit"), unit, "a unit such as GiB or TB"))?
+                    known.ok_or_else(|| expected(&here(".unit"), unit, "a unit such as GiB or TB"))?
                 }
             };
             let (size, unit) = capacity(get("capacity"), unit).ok_or_else(|| {
-                expected(&here("capacity"), get("capacity"), "a number of units, 1 or more,")
+                expected(&here(".capacity"), get("capacity"), "a number of units, 1 or more,")
             })?;
+            if size > SIZE_MAX {
+                return Err(fault(here(""), ModelError::Size(size).to_string()));
+            }
             let id = self.number("storage");
-            let properties = vec![("path".to_owned(), path.to_owned())];
-            let pool = Pool { size, unit, properties, ..self.pool("storage", id) };
-            self.add(at, pool, &format!("{place}[{index}]"))?;
+            let properties = BTreeMap::from([("path".to_owned(), path.to_owned())]);
+            let extras = Extras { properties, ..Extras::default() };
+            let said = Said { type_: "storage", id, size, unit: &unit, extras, ..Said::default() };
+            self.add(at, &here(""), said)?;
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ fn r49_a_wrong_topology_is_refused_with_its_place() {
         (
             json!({"socket": [{"cores": "0"}, {"cores": "0"}]}),
             "topo.socket[1].cores",
-            "core 0 of rank 0 is in two",
+            "core 0 is in two places",
         ),
         (json!({"storage": [{"capacity": 1}]}), "topo.storage[0].path", "a text is accepted"),
         (json!({"storage": [{"path": "x"}]}), "topo.storage[0].capacity", "1 or more"),

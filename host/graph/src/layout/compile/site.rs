@@ -1,4 +1,5 @@
-//! Compiling the graph of a site: by itself, or in the `scheduling` of R (RFC 20) and bound to the resources of R.
+//! Compiling a description: the graph of a site by itself, one in the `scheduling` of R (RFC 20) that is bound to the
+//! resources of R, or what R itself describes.
 //!
 //! # Interpretations
 //!
@@ -12,11 +13,10 @@
 //! This module must never know what jobs hold, or a file format.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use fixedbitset::FixedBitSet;
-use fluxgate_formats::Hostlist;
 use fluxgate_formats::rset::R;
+use fluxgate_formats::{Hostlist, Idset};
 
 use crate::description::error::LoadError;
 use crate::description::model::{CONTAINMENT, Direction};
@@ -60,6 +60,42 @@ pub(super) struct Bound {
     pub(super) unbound: Option<String>,
 }
 
+/// Where a description comes from, and what it is bound to.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'r> {
+    /// A graph alone.
+    Graph,
+    /// A graph that is bound to an R.
+    Bound(&'r R),
+    /// The R itself. Nodes are in the order of their ranks, which are their ids, and are called as their hosts; no vertex
+    /// has a label.
+    R(&'r R),
+}
+
+impl Source<'_> {
+    /// A builder, with the texts of an R in the order in which R has them.
+    fn builder(self) -> GraphBuilder {
+        let mut build = GraphBuilder::new();
+        if let Source::R(r) = self {
+            let usual = ["cluster", "node", "core", "gpu"].into_iter();
+            let children =
+                r.r_lite.iter().flat_map(|entry| &entry.children).filter(|(_, ids)| !ids.is_empty());
+            let named = r.properties.keys().chain(children.map(|(type_, _)| type_)).map(String::as_str);
+            for text in usual.chain(named) {
+                build.name(text);
+            }
+        }
+        build
+    }
+
+    fn fault(self, place: String, what: impl Into<String>) -> LoadError {
+        match self {
+            Source::R(_) => LoadError::new("R", "execution", what),
+            _ => jgf::fault(place, what),
+        }
+    }
+}
+
 /// A vertex before it is added, or a run of cores or gpus.
 pub(super) struct Outline<'d> {
     pub(super) run: &'d Run,
@@ -92,44 +128,34 @@ pub(super) enum Fate {
     Dropped,
 }
 
-/// The machine that a JGF text describes without R, with its own ranks, cores and gpus.
-pub(crate) fn alone(text: &str) -> Result<Graph, LoadError> {
-    compile(&Description::from_jgf(text)?)
-}
-
-/// The machine of a description, with its own ranks, cores and gpus.
-pub(crate) fn compile(description: &Description) -> Result<Graph, LoadError> {
-    Ok(load(description, None, &mut |_, _| {})?.graph)
-}
-
-/// Compiles a graph and binds it to R, if there is one. `more` adds the other parts of R, and gets the nodes by rank.
+/// Compiles a description and binds it to R, if there is one. `more` adds the other parts of R, and gets the nodes by rank.
 pub(super) fn load(
     d: &Description,
-    r: Option<&R>,
+    source: Source<'_>,
     more: &mut dyn FnMut(&mut GraphBuilder, &BTreeMap<u32, PoolId>),
 ) -> Result<Bound, LoadError> {
-    let mut seen = outlines(d)?;
-    let links = parents(d, &mut seen)?;
-    let pathless = check_paths(d, &seen)?;
-    let (mut unbound, mut renamed, mut missing) = (None, BTreeMap::new(), Vec::new());
-    match r {
-        Some(r) => {
-            (unbound, renamed) = bind(d, &mut seen, r);
-            missing = members(&mut seen, r);
+    let mut apart = BTreeSet::new();
+    let Hung { seen, links, unbound, renamed, missing } = loop {
+        let hung = hang(d, source, &apart)?;
+        let beside = beside_nodes(&hung.seen);
+        if beside.is_empty() {
+            break hung;
         }
-        None => bind_alone(&mut seen),
+        apart.extend(beside);
+    };
+    let pathless = check_paths(d, &seen)?;
+    let mut build = source.builder();
+    let mut pools: Vec<Option<PoolId>> = vec![None; seen.len()];
+    let mut order: Vec<usize> = (0..seen.len()).collect();
+    if let Source::R(_) = source {
+        order.sort_by_key(|at| seen[*at].rank);
     }
-    let mut build = GraphBuilder::new();
-    let mut pools: Vec<Option<PoolId>> = Vec::with_capacity(seen.len());
-    for (index, vertex) in seen.iter().enumerate() {
-        pools.push(match vertex.fate {
-            Fate::Dropped => None,
-            _ => Some(add(&mut build, d, index, &seen, (r, &renamed), pathless)?),
-        });
+    for index in order.into_iter().filter(|at| seen[*at].fate != Fate::Dropped) {
+        pools[index] = Some(add(&mut build, d, index, &seen, (source, &renamed), pathless)?);
     }
     let fault = |e: GraphError| {
         let at = e.pool().and_then(|pool| pools.iter().position(|p| *p == Some(pool)));
-        jgf::fault(place_in_graph(d, at.map(|at| seen[at].vertex())), e.to_string())
+        source.fault(place_in_graph(d, at.map(|at| seen[at].vertex())), e.to_string())
     };
     for (index, vertex) in seen.iter().enumerate().filter(|(_, vertex)| vertex.parent != NONE) {
         if let (Some(parent), Some(child)) = (pools[vertex.parent as usize], pools[index]) {
@@ -156,34 +182,74 @@ pub(super) fn load(
     Ok(Bound { graph: build.finish().map_err(fault)?, unbound })
 }
 
+/// The vertices of a description with their parents and their fates.
+struct Hung<'d> {
+    seen: Vec<Outline<'d>>,
+    links: Vec<Link<'d>>,
+    /// The differences between graph and R.
+    unbound: Option<String>,
+    /// Host names of targets that have another name in the graph.
+    renamed: BTreeMap<u32, String>,
+    /// What the graph lacks: target, type, ids.
+    missing: Vec<(usize, String, Idset)>,
+}
+
+/// Hangs the vertices together and binds them. The runs that begin with vertices in `apart` are taken vertex by vertex.
+fn hang<'d>(d: &'d Description, source: Source<'_>, apart: &BTreeSet<u32>) -> Result<Hung<'d>, LoadError> {
+    let mut seen = outlines(d, source, apart)?;
+    let links = parents(d, &mut seen)?;
+    let (mut unbound, mut renamed, mut missing) = (None, BTreeMap::new(), Vec::new());
+    match source {
+        Source::Bound(r) => {
+            (unbound, renamed) = bind(d, &mut seen, r);
+            missing = members(&mut seen, r);
+        }
+        Source::Graph | Source::R(_) => bind_alone(&mut seen),
+    }
+    Ok(Hung { seen, links, unbound, renamed, missing })
+}
+
+/// The first vertices of runs of several that are in no execution target: there each vertex is one of its own.
+fn beside_nodes(seen: &[Outline<'_>]) -> Vec<u32> {
+    let inside = |vertex: &Outline<'_>| {
+        let above = |it: &&Outline<'_>| seen.get(it.parent as usize);
+        std::iter::successors(seen.get(vertex.parent as usize), above)
+            .any(|it| matches!(it.fate, Fate::Target(_)))
+    };
+    let several = seen.iter().filter(|vertex| vertex.count > 1 && vertex.fate != Fate::Dropped);
+    several.filter(|vertex| !inside(vertex)).map(|vertex| vertex.run.first).collect()
+}
+
 /// The vertices of a description; cores and gpus in runs where no edge of another subsystem is theirs.
-fn outlines(d: &Description) -> Result<Vec<Outline<'_>>, LoadError> {
-    let mut linked = FixedBitSet::with_capacity(d.vertex_count() as usize);
+fn outlines<'d>(
+    d: &'d Description,
+    source: Source<'_>,
+    apart: &BTreeSet<u32>,
+) -> Result<Vec<Outline<'d>>, LoadError> {
+    // The runs with edges of other subsystems, by their first vertices. An edge is one of all vertices of a run.
+    let mut linked: BTreeSet<u32> = BTreeSet::new();
     for link in d.links().iter().filter(|link| d.relation(link).subsystem != CONTAINMENT) {
-        linked.insert(link.from as usize);
-        linked.insert_range(link.to as usize..(link.to + link.count) as usize);
+        linked.insert(link.from);
+        let from = d.runs().partition_point(|run| run.first < link.to);
+        linked.extend(
+            d.runs()[from..].iter().map(|run| run.first).take_while(|at| link.targets().contains(at)),
+        );
     }
     let mut seen = Vec::with_capacity(d.runs().len());
     for run in d.runs() {
         let type_ = d.text(run.type_);
-        // An edge is one of all vertices of a run.
-        let whole = NAMED.contains(&type_) && !linked.contains(run.first as usize);
+        let of_r = matches!(source, Source::R(_));
+        let whole =
+            (of_r || NAMED.contains(&type_)) && !linked.contains(&run.first) && !apart.contains(&run.first);
         let count = if whole { run.count } else { 1 };
+        let rank = u32::try_from(run.rank).ok();
         for at in (0..run.count).step_by(count as usize) {
-            let id = id(d, run, at).map_err(|n| {
+            let id = if of_r && type_ == "node" { Ok(rank) } else { id(d, run, at) };
+            let id = id.map_err(|n| {
                 let what = format!("{n} found; -1 or a number up to {} is accepted", u32::MAX - 1);
-                jgf::fault(format!("{}.metadata.id", place(d, run.first + at)), what)
+                source.fault(format!("{}.metadata.id", place(d, run.first + at)), what)
             })?;
-            seen.push(Outline {
-                run,
-                at,
-                count,
-                type_,
-                parent: NONE,
-                rank: u32::try_from(run.rank).ok(),
-                id,
-                fate: Fate::Kept,
-            });
+            seen.push(Outline { run, at, count, type_, parent: NONE, rank, id, fate: Fate::Kept });
         }
     }
     Ok(seen)
@@ -298,14 +364,15 @@ fn add(
     d: &Description,
     index: usize,
     seen: &[Outline<'_>],
-    (r, renamed): (Option<&R>, &BTreeMap<u32, String>),
+    (source, renamed): (Source<'_>, &BTreeMap<u32, String>),
     pathless: bool,
 ) -> Result<PoolId, LoadError> {
     let vertex = &seen[index];
     let run = vertex.run;
     let place = |key: &str| format!("{}{key}", place(d, vertex.vertex()));
+    let of_r = matches!(source, Source::R(_));
     let mut given = Cow::Borrowed(d.text(run.name));
-    let (mut labelled, mut down) = (!NAMED.contains(&vertex.type_), false);
+    let (mut labelled, mut down) = (!of_r && !NAMED.contains(&vertex.type_), false);
     let mut pool = Pool::new(build.name(vertex.type_), Ids::Unnumbered);
     if let Some(first) = vertex.id {
         pool.ids = Ids::Range { first, count: vertex.count };
@@ -317,17 +384,20 @@ fn add(
                 given = Cow::Borrowed(host);
             }
             // A host name of R is one.
-            let alone = r.is_none().then(|| Hostlist::new().push(&name(d, vertex)));
+            let alone = matches!(source, Source::Graph).then(|| Hostlist::new().push(&name(d, vertex)));
             if let Some(Err(why)) = alone {
                 return Err(jgf::fault(place(".metadata.name"), why.to_string()));
             }
         }
         Fate::Renumbered(ids) => pool.ids = ids.clone(),
-        _ => down = run.state != State::Up && vertex.rank.is_none(),
+        Fate::Kept | Fate::Dropped => down = run.state != State::Up && vertex.rank.is_none(),
     }
     pool.size = run.size;
     let basename = d.basename(run);
-    if run.basename != Name::EMPTY {
+    let host = of_r && pool.rank.is_some();
+    if host {
+        given = Cow::Owned(d.name(run, vertex.at));
+    } else if run.basename != Name::EMPTY {
         pool.basename = build.name(basename);
     }
     pool.unit = build.name(d.text(run.unit));
@@ -336,7 +406,7 @@ fn add(
         Some(id) => spells(&given, basename, i64::from(id)),
         None => given == basename,
     };
-    if !given.is_empty() && !follows {
+    if !given.is_empty() && (host || !follows) {
         pool.name = build.name(&given);
     }
     let extras = d.extras(run);
@@ -352,7 +422,8 @@ fn add(
     }
     pool.uuid = extras.and_then(|extras| extras.uuid.as_deref()).map(Into::into);
     if let Fate::Target(rank) = vertex.fate {
-        let all = r.into_iter().flat_map(|r| &r.properties);
+        let bound = if let Source::Bound(r) = source { Some(r) } else { None };
+        let all = bound.into_iter().flat_map(|r| &r.properties);
         let more = all.filter(|(_, ranks)| rank.is_some_and(|rank| ranks.contains(rank)));
         pool.properties.extend(more.map(|(name, _)| build.name(name)));
     } else {
@@ -363,7 +434,7 @@ fn add(
             here = seen[here as usize].parent;
         }
     }
-    let id = build.add(pool).map_err(|e| jgf::fault(place(""), e.to_string()))?;
+    let id = build.add(pool).map_err(|e| source.fault(place(""), e.to_string()))?;
     if labelled {
         let path =
             if pathless { made_path(d, seen, index) } else { d.path(run, vertex.at).unwrap_or_default() };

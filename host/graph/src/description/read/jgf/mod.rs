@@ -49,7 +49,7 @@ pub(crate) use vertex::trailing;
 /// The default type of an edge outside containment.
 pub(crate) const LINKED: &str = "linked_to";
 /// Longest part of a value in a message, in characters.
-const LINES_MAX: usize = 60;
+const SHOWN_MAX: usize = 60;
 
 pub(crate) fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
     LoadError::new("JGF", place, what)
@@ -302,10 +302,9 @@ fn no_model(description: &Description, found: &Fault) -> LoadError {
     }
 }
 
-/// The model that a text describes.
-pub(crate) fn load(text: &str) -> Result<Model, LoadError> {
-    let description = read(text)?;
-    Model::expand(&description).map_err(|found| no_model(&description, &found))
+/// The model of a description that was read from JGF.
+pub(super) fn model(description: &Description) -> Result<Model, LoadError> {
+    Model::expand(description).map_err(|found| no_model(description, &found))
 }
 
 impl Model {

@@ -13,7 +13,7 @@ use crate::description::runs::{Description, Extras, Said};
 use crate::description::vertex::State;
 
 use super::keys::{Keys, Object, Text};
-use super::{LINES_MAX, fault};
+use super::{SHOWN_MAX, fault};
 
 /// A vertex as the file has it.
 #[derive(Default)]
@@ -205,7 +205,7 @@ fn properties(value: Option<Value>) -> Result<BTreeMap<String, String>, (String,
 
 /// The start of a value, for a message.
 fn short(value: &Value) -> String {
-    value.to_string().chars().take(LINES_MAX).collect()
+    value.to_string().chars().take(SHOWN_MAX).collect()
 }
 
 fn status(value: &Value) -> Option<State> {
