@@ -95,7 +95,7 @@ fn bad_input_is_told_with_file_and_element_and_nothing_is_loaded() {
         (
             "id twice",
             graph(&[three[0].clone(), three[0].clone()], &[]),
-            "JGF: graph.nodes[1] (id '0'): another vertex has this id",
+            "JGF: graph.nodes[1] (id '0').id: another vertex has this id",
         ),
         (
             "uuid twice",

@@ -4,31 +4,14 @@
 
 use std::collections::BTreeMap;
 
+use super::error::LoadError;
 use super::model::{Model, ModelError, VERTICES_MAX};
 use super::runs::{Description, Run};
 use super::vertex::VertexId;
 
-/// Why a description is no model: the vertex at fault by its number, the key of its data, and the words.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) vertex: Option<u32>,
-    pub(crate) key: String,
-    pub(crate) what: String,
-}
-
-impl From<ModelError> for Fault {
-    fn from(error: ModelError) -> Self {
-        Fault { vertex: None, key: String::new(), what: error.to_string() }
-    }
-}
-
-fn at(vertex: u32, key: String, what: impl ToString) -> Fault {
-    Fault { vertex: Some(vertex), key, what: what.to_string() }
-}
-
 impl Model {
     /// The model of a description.
-    pub(crate) fn expand(description: &Description) -> Result<Model, Fault> {
+    pub fn of(description: &Description) -> Result<Model, LoadError> {
         let mut model = Model { document: description.document.clone(), ..Model::default() };
         model.append(description, &BTreeMap::new())?;
         Ok(model)
@@ -40,10 +23,11 @@ impl Model {
         &mut self,
         description: &Description,
         known: &BTreeMap<u32, VertexId>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LoadError> {
         if description.vertex_count() as usize > VERTICES_MAX {
-            return Err(ModelError::TooMany.into());
+            return Err(description.fault(None, "", ModelError::TooMany.to_string()));
         }
+        let wrong = |error: ModelError| description.fault(None, "", error.to_string());
         let mut ids: Vec<VertexId> = Vec::with_capacity(description.vertex_count() as usize);
         let new = |number: u32| !known.contains_key(&number);
         for run in description.runs() {
@@ -54,10 +38,10 @@ impl Model {
             for to in link.targets().filter(|to| new(*to) || new(link.from)) {
                 let bond = match bonds.get(&link.relation) {
                     Some(bond) => *bond,
-                    None => self.bond(description.relation(link))?,
+                    None => self.bond(description.relation(link)).map_err(wrong)?,
                 };
                 bonds.insert(link.relation, bond);
-                let id = self.bind(ids[link.from as usize], ids[to as usize], bond)?;
+                let id = self.bind(ids[link.from as usize], ids[to as usize], bond).map_err(wrong)?;
                 let Some(extras) = description.link_extras(position) else { continue };
                 if !extras.extended.is_empty() {
                     self.edge_extended.insert(id, extras.extended.clone());
@@ -68,6 +52,9 @@ impl Model {
             }
         }
         self.settle_paths(description, known, &ids)?;
+        for (subsystem, root) in &description.roots {
+            self.set_root(subsystem, ids[*root as usize]).map_err(wrong)?;
+        }
         self.finish().map_err(|error| {
             let vertex = match &error {
                 ModelError::TwoParents(v)
@@ -76,7 +63,7 @@ impl Model {
                 | ModelError::TooDeep(v) => ids.iter().position(|id| id == v),
                 _ => None,
             };
-            Fault { vertex: vertex.map(|vertex| vertex as u32), ..Fault::from(error) }
+            description.fault(vertex.map(|vertex| vertex as u32), "", error.to_string())
         })
     }
 
@@ -86,14 +73,14 @@ impl Model {
         run: &Run,
         known: &BTreeMap<u32, VertexId>,
         ids: &mut Vec<VertexId>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LoadError> {
         let mut pool = description.pool(run);
         let extras = description.extras(run);
         if run.count == 1 {
             let pairs = extras.into_iter().flat_map(|extras| &extras.properties);
             pool.properties = pairs.map(|(key, value)| (key.clone(), value.clone())).collect();
         }
-        let fault = |error: ModelError| at(run.first, String::new(), error);
+        let fault = |error: ModelError| description.fault(Some(run.first), "", error.to_string());
         let mut stencil = None;
         if run.count > 1 {
             stencil = Some(self.stencil(&pool).map_err(fault)?);
@@ -106,18 +93,17 @@ impl Model {
             let id = description.id(run, step as u32);
             let id = id.ok_or_else(|| {
                 let file = description.file_id(run, step as u32);
-                at(
-                    number,
-                    ".metadata.id".to_owned(),
-                    format!("nothing found, and the vertex id '{file}' is no number"),
-                )
+                {
+                    let what = format!("nothing found, and the vertex id '{file}' is no number");
+                    description.fault(Some(number), ".metadata.id", what)
+                }
             })?;
             // A run of several has no name of its own, no UUID and nothing that its name needs.
             let vertex = match &mut stencil {
                 Some(stencil) => self.add_by(stencil, id, run.rank),
                 None => self.add(pool.clone()),
             };
-            let vertex = vertex.map_err(|error| at(number, String::new(), error))?;
+            let vertex = vertex.map_err(fault)?;
             ids.push(vertex);
             let it = &mut self.vertices[vertex.index()];
             it.state = run.state;
@@ -145,14 +131,14 @@ impl Model {
         description: &Description,
         known: &BTreeMap<u32, VertexId>,
         ids: &[VertexId],
-    ) -> Result<(), Fault> {
+    ) -> Result<(), LoadError> {
         let new = |run: &&Run| run.count > 1 || !known.contains_key(&run.first);
         for run in description.runs().iter().filter(new) {
             for (subsystem, path) in description.paths(run) {
                 let place = || format!(".metadata.paths.{subsystem}");
                 if subsystem.is_empty() || !path.starts_with('/') || path.ends_with('/') {
                     let what = format!("'{path}' found; names that each follow a '/' are accepted");
-                    return Err(at(run.first, place(), what));
+                    return Err(description.fault(Some(run.first), &place(), what));
                 }
                 if path.matches('/').count() > 1 {
                     continue;
@@ -162,7 +148,8 @@ impl Model {
                 let other = self.roots.insert(name, root).is_some_and(|before| before != root);
                 if other || run.count > 1 {
                     let which = if other { run.first } else { run.first + 1 };
-                    return Err(at(which, place(), "a second root of this subsystem found"));
+                    let what = "a second root of this subsystem found";
+                    return Err(description.fault(Some(which), &place(), what));
                 }
             }
         }

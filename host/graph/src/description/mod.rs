@@ -11,7 +11,7 @@
 //! Use [`Resources`](crate::Resources) to schedule a stream of jobs on nodes; use [`Model`] to inspect a machine, to
 //! convert it, and to match requests that need more than one subsystem or types above nodes.
 //!
-//! Modules, lowest first: `names`, `vertex`, `model`, `extended` and `check` (the graph), `runs` (descriptions), `expand`
+//! Modules, lowest first: `names`, `vertex`, `model`, `extended` and `check` (the graph), `runs` and `place` (descriptions), `expand`
 //! (models of them), `flow` (subsystems that carry flow), `read` and `write` (formats), `rows` (saved versions and their
 //! changes), `find` (criteria), `walk` (walker, filters, accumulator), `outline` (the tree with equal siblings folded).
 //!
@@ -36,6 +36,7 @@ pub(crate) mod limits;
 pub(crate) mod model;
 pub(crate) mod names;
 mod outline;
+pub(crate) mod place;
 pub(crate) mod read;
 mod rows;
 pub(crate) mod runs;

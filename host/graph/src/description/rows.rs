@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::description::error::LoadError;
 use crate::description::model::{Model, VERTICES_MAX};
+use crate::description::runs::Description;
 
 /// Version of the rows that are written, and the only one that is read.
 pub const STATE_VERSION: u32 = 1;
@@ -141,6 +142,11 @@ impl Rows {
 
     /// The model of these rows.
     pub fn to_model(&self) -> Result<Model, LoadError> {
+        Model::of(&self.to_description()?)
+    }
+
+    /// The description of these rows.
+    pub(crate) fn to_description(&self) -> Result<Description, LoadError> {
         let in_order = |rows: &BTreeMap<String, Row>| {
             let mut rows: Vec<&Row> = rows.values().collect();
             rows.sort_by_key(|row| row.place);
@@ -153,7 +159,7 @@ impl Rows {
         let graph = graph.as_object_mut().ok_or_else(|| fault("document.graph", "a dictionary is needed"))?;
         graph.insert("nodes".to_owned(), in_order(&self.vertices));
         graph.insert("edges".to_owned(), in_order(&self.edges));
-        Model::from_jgf(&Value::Object(document).to_string())
+        Description::from_jgf(&Value::Object(document).to_string())
     }
 }
 

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::model::{CONTAINMENT, ModelError, Relation, VERTICES_MAX};
 use super::names::{Name, Names};
+use super::place::Format;
 use super::vertex::{Pool, State};
 
 /// A row of vertices with equal data. Texts are read with [`Description::text`].
@@ -148,11 +149,19 @@ pub struct Description {
     known: HashMap<Relation, u32>,
     links: Vec<Link>,
     link_extras: BTreeMap<u32, LinkExtras>,
+    /// Roots of subsystems that do not follow from paths and edges.
+    pub(crate) roots: BTreeMap<String, u32>,
     /// Keys of the document around the graph.
     pub(crate) document: Map<String, Value>,
+    pub(crate) format: Format,
 }
 
 impl Description {
+    /// An empty description for a file of this format.
+    pub(crate) fn new(format: Format) -> Self {
+        Description { format, ..Self::default() }
+    }
+
     /// The number of its vertices.
     pub fn vertex_count(&self) -> u32 {
         self.count
@@ -166,6 +175,11 @@ impl Description {
     /// The edges, in the order of the file. Opposites `in` are left out.
     pub fn links(&self) -> &[Link] {
         &self.links
+    }
+
+    /// True if an edge, or a root, is of a subsystem.
+    pub(crate) fn has_subsystem(&self, name: &str) -> bool {
+        self.roots.contains_key(name) || self.relations.iter().any(|relation| relation.subsystem == name)
     }
 
     /// What a link says.
@@ -327,6 +341,24 @@ impl Description {
         Ok(number)
     }
 
+    /// Adds a vertex with the data of a pool; returns its number.
+    pub(crate) fn add_pool(&mut self, pool: Pool) -> Result<u32, ModelError> {
+        let properties = pool.properties.into_iter().collect();
+        self.add(Said {
+            type_: &pool.type_,
+            basename: &pool.basename,
+            name: &pool.name,
+            unit: &pool.unit,
+            id: Some(pool.id),
+            unique: pool.unique,
+            size: pool.size,
+            rank: pool.rank,
+            state: pool.state,
+            extras: Extras { uuid: pool.uuid, properties, ..Extras::default() },
+            ..Said::default()
+        })
+    }
+
     /// Adds a row of vertices whose ids count on from that of the first one; returns its number.
     pub(crate) fn add_row(&mut self, first: Said<'_>, count: u32) -> Result<u32, ModelError> {
         let number = self.add(first)?;
@@ -463,4 +495,9 @@ pub(crate) fn spells(name: &str, base: &str, id: i64) -> bool {
 pub(crate) fn plain(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if digits && (text == "0" || !text.starts_with('0')) { text.parse().ok() } else { None }
+}
+
+/// The number at the end of a name.
+pub(crate) fn trailing(name: &str) -> Option<i64> {
+    name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..].parse().ok()
 }

@@ -20,10 +20,9 @@ use std::collections::{BTreeMap, VecDeque};
 use roxmltree::{Document, Node};
 
 use crate::description::error::LoadError;
-use crate::description::model::CONTAINMENT;
-use crate::description::model::{CONTAINS, Model, ModelError, Relation, VERTICES_MAX};
-use crate::description::stencil::{Bond, Stencil};
-use crate::description::vertex::{Pool, VertexId};
+use crate::description::model::{CONTAINMENT, CONTAINS, MODEL_DEPTH_MAX, ModelError, Relation, VERTICES_MAX};
+use crate::description::place::Format;
+use crate::description::runs::{Description, Said};
 
 use super::LINKED;
 
@@ -67,7 +66,7 @@ fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
 }
 
 /// The machine that a recipe makes.
-pub(crate) fn load(text: &str) -> Result<Model, LoadError> {
+pub(crate) fn load(text: &str) -> Result<Description, LoadError> {
     // Recipes declare no entities. Refusing declarations excludes nested entities.
     let options = roxmltree::ParsingOptions { allow_dtd: false, nodes_limit: 1 << 20, ..Default::default() };
     let document = Document::parse_with_options(text, options)
@@ -239,37 +238,37 @@ impl LocalName for Node<'_, '_> {
 /// The state while a machine is made.
 struct Cook<'r> {
     recipe: &'r Recipe,
-    model: Model,
+    machine: Description,
+    /// Vertices one step up by subsystem and vertex, and whether they contain it; where steps ask for them.
+    above: BTreeMap<(&'r str, u32), (u32, bool)>,
     /// The pools of each kind.
-    made: Vec<Vec<VertexId>>,
+    made: Vec<Vec<u32>>,
     /// All pools of a type, in the order they were made.
-    by_type: BTreeMap<&'r str, Vec<VertexId>>,
-    roots: BTreeMap<&'r str, VertexId>,
+    by_type: BTreeMap<&'r str, Vec<u32>>,
+    roots: BTreeMap<&'r str, u32>,
     /// Scales of the steps above, the nearest first.
     scales: VecDeque<i64>,
     next_rank: i64,
-    /// The stencil of each kind, once a pool of it was made.
-    stencils: Vec<Option<Stencil>>,
     /// True when pools are associated by type.
-    by_type_needed: bool,
+    associates: bool,
 }
 
 impl<'r> Cook<'r> {
     fn new(recipe: &'r Recipe) -> Self {
         Cook {
             recipe,
-            model: Model::new(),
+            machine: Description::new(Format::Grug),
+            above: BTreeMap::new(),
             made: recipe.kinds.iter().map(|_| Vec::new()).collect(),
             by_type: BTreeMap::new(),
             roots: BTreeMap::new(),
             scales: VecDeque::new(),
             next_rank: 0,
-            stencils: vec![None; recipe.kinds.len()],
-            by_type_needed: recipe.steps.iter().any(|s| !matches!(s.method, Method::Multiply { .. })),
+            associates: recipe.steps.iter().any(|s| !matches!(s.method, Method::Multiply { .. })),
         }
     }
 
-    fn cook(mut self) -> Result<Model, LoadError> {
+    fn cook(mut self) -> Result<Description, LoadError> {
         let recipe = self.recipe;
         let mut out: Vec<Vec<usize>> = recipe.kinds.iter().map(|_| Vec::new()).collect();
         for (index, step) in recipe.steps.iter().enumerate() {
@@ -296,12 +295,18 @@ impl<'r> Cook<'r> {
                 }
             }
         }
-        let places = |e: ModelError| fault("graph", e.to_string());
-        for (subsystem, root) in &self.roots {
-            self.model.set_root(subsystem, *root).map_err(places)?;
+        self.machine.roots =
+            self.roots.into_iter().map(|(subsystem, root)| (subsystem.to_owned(), root)).collect();
+        self.machine.settle();
+        for step in &recipe.steps {
+            if let Method::AssociateByPath { within, .. } = &step.method
+                && !self.machine.has_subsystem(within)
+            {
+                let what = ModelError::NoRoot(within.clone()).to_string();
+                return Err(self.machine.fault(None, "", what));
+            }
         }
-        self.model.finish().map_err(places)?;
-        Ok(self.model)
+        Ok(self.machine)
     }
 
     fn step(&mut self, step: &'r Step) -> Result<(), LoadError> {
@@ -321,22 +326,16 @@ impl<'r> Cook<'r> {
         let sources = self.made[step.source].clone();
         match &step.method {
             Method::Multiply { scale } => {
-                let mut bond: Option<Bond> = None;
                 let more = (sources.len() as u64).saturating_mul(*scale as u64);
-                if more > (VERTICES_MAX - self.model.vertex_count()) as u64 {
+                if more > VERTICES_MAX.saturating_sub(self.machine.vertex_count() as usize) as u64 {
                     return Err(fault(&*step.place, ModelError::TooMany.to_string()));
                 }
-                let placed = |e: ModelError| fault(&*step.place, e.to_string());
                 for (j, &from) in sources.iter().enumerate() {
                     for i in 0..*scale {
                         let id = self.id(step, i, *scale, j as i64);
                         let to = self.make(step.target, id)?;
                         self.made[step.target].push(to);
-                        let bond = match bond {
-                            Some(bond) => bond,
-                            None => *bond.insert(self.model.bond(&step.relation).map_err(placed)?),
-                        };
-                        self.model.bind(from, to, bond).map_err(placed)?;
+                        self.connect(step, from, to, &step.relation)?;
                     }
                 }
                 self.scales.push_front(*scale);
@@ -351,8 +350,7 @@ impl<'r> Cook<'r> {
                 }
             }
             Method::AssociateByPath { within, target_up, source_up } => {
-                let within = self.model.add_subsystem(within);
-                let prefix = |cook: &Self, v: VertexId, up: i64| {
+                let prefix = |cook: &Self, v: u32, up: i64| {
                     let path = cook.path(v, within).unwrap_or_default();
                     let mut path = path.as_str();
                     for _ in 0..up {
@@ -360,7 +358,7 @@ impl<'r> Cook<'r> {
                     }
                     path.to_owned()
                 };
-                let mut targets: BTreeMap<String, Vec<VertexId>> = BTreeMap::new();
+                let mut targets: BTreeMap<String, Vec<u32>> = BTreeMap::new();
                 for to in self.of_type(step) {
                     targets.entry(prefix(self, to, *target_up)).or_default().push(to);
                 }
@@ -375,65 +373,63 @@ impl<'r> Cook<'r> {
         Ok(())
     }
 
-    /// The model knows its roots only at the end, but paths are needed now.
-    fn path(&self, vertex: VertexId, within: crate::description::names::Name) -> Option<String> {
+    fn path(&self, vertex: u32, within: &str) -> Option<String> {
         let mut at = vertex;
         let mut path = String::new();
-        for _ in 0..super::super::model::MODEL_DEPTH_MAX {
-            path.insert_str(0, &format!("/{}", self.model.text(self.model.vertex(at)?.name())));
-            match self.model.parent(at, within) {
-                Some(up) => at = up,
+        for _ in 0..MODEL_DEPTH_MAX {
+            let run = self.machine.run_of(at)?;
+            path.insert_str(0, &format!("/{}", self.machine.name(run, at - run.first)));
+            match self.above.get(&(within, at)) {
+                Some((up, _)) => at = *up,
                 None => return Some(path),
             }
         }
         None
     }
 
-    fn of_type(&self, step: &Step) -> Vec<VertexId> {
+    fn of_type(&self, step: &Step) -> Vec<u32> {
         self.by_type.get(self.recipe.kinds[step.target].type_.as_str()).cloned().unwrap_or_default()
     }
 
-    fn make(&mut self, kind: usize, id: i64) -> Result<VertexId, LoadError> {
+    fn make(&mut self, kind: usize, id: i64) -> Result<u32, LoadError> {
         let recipe = self.recipe;
         let it = &recipe.kinds[kind];
         let wrong = |e: ModelError| fault(&*it.place, e.to_string());
-        let stencil = match &mut self.stencils[kind] {
-            Some(stencil) => stencil,
-            none => {
-                let mut pool = Pool::new(&*it.type_, id);
-                pool.basename.clone_from(&it.basename);
-                pool.unit.clone_from(&it.unit);
-                pool.size = it.size;
-                none.insert(self.model.stencil(&pool).map_err(wrong)?)
-            }
-        };
         let mut rank = -1;
         if it.type_ == "node" {
             rank = self.next_rank;
             self.next_rank += 1;
         }
-        let made = self.model.add_by(stencil, id, rank).map_err(wrong)?;
-        if self.by_type_needed {
+        let (type_, basename, unit, size) = (&*it.type_, &*it.basename, &*it.unit, it.size);
+        let said = Said { type_, basename, unit, size, id: Some(id), rank, ..Said::default() };
+        let made = self.machine.add(said).map_err(wrong)?;
+        if self.associates {
             self.by_type.entry(&it.type_).or_default().push(made);
         }
         Ok(made)
     }
 
-    fn join(&mut self, step: &Step, from: VertexId, to: VertexId) -> Result<(), LoadError> {
+    fn join(&mut self, step: &'r Step, from: u32, to: u32) -> Result<(), LoadError> {
         if self.made[step.target].len() > VERTICES_MAX {
             return Err(fault(&*step.place, ModelError::TooMany.to_string()));
         }
-        let mut relation = &step.relation;
-        let second;
-        if !matches!(step.method, Method::Multiply { .. }) && relation.type_ == CONTAINS {
-            let within = self.model.add_subsystem(&relation.subsystem);
-            if self.model.parent(to, within).is_some() {
-                second = Relation::of(&relation.subsystem, LINKED, "");
-                relation = &second;
+        let contains = step.relation.type_ == CONTAINS;
+        if contains && self.above.contains_key(&(step.relation.subsystem.as_str(), to)) {
+            return self.connect(step, from, to, &Relation::of(&step.relation.subsystem, LINKED, ""));
+        }
+        self.connect(step, from, to, &step.relation)
+    }
+
+    fn connect(&mut self, step: &'r Step, from: u32, to: u32, relation: &Relation) -> Result<(), LoadError> {
+        if self.associates {
+            let contains = relation.type_ == CONTAINS;
+            let above = self.above.entry((&step.relation.subsystem, to)).or_insert((from, contains));
+            if contains && !above.1 {
+                *above = (from, true);
             }
         }
-        let joined = self.model.connect(from, to, relation);
-        joined.map(drop).map_err(|e| fault(&*step.place, e.to_string()))
+        let joined = self.machine.connect_row(from, to, 1, relation);
+        joined.map_err(|e| fault(&*step.place, e.to_string()))
     }
 
     /// The id of the `i`th of `scale` pools made for the `j`th source.

@@ -16,8 +16,10 @@ mod tree;
 use roxmltree::{Document, Node};
 
 use crate::description::error::LoadError;
-use crate::description::model::{Model, ModelError, Relation};
-use crate::description::vertex::{Pool, VertexId};
+use crate::description::model::{CONTAINMENT, Relation};
+use crate::description::place::Format;
+use crate::description::runs::Description;
+use crate::description::vertex::Pool;
 
 use super::r::split;
 use tree::{Kind, MACHINE, Tree};
@@ -27,7 +29,7 @@ fn fault(place: impl Into<String>, what: impl Into<String>) -> LoadError {
 }
 
 /// The machine that a topology describes.
-pub(crate) fn load(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadError> {
+pub(crate) fn load(text: &str, allow: Option<&[&str]>) -> Result<Description, LoadError> {
     let text = strip_doctype(text);
     let options = roxmltree::ParsingOptions { allow_dtd: false, nodes_limit: 1 << 22, ..Default::default() };
     let document = Document::parse_with_options(&text, options)
@@ -44,15 +46,15 @@ pub(crate) fn load(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadErro
             return Err(fault("line 1", what));
         }
     };
-    let mut model = Model::new();
-    let cluster = model.add(Pool::new("cluster", 0)).map_err(|e| fault("text", e.to_string()))?;
+    let mut made = Description::new(Format::Hwloc);
+    let cluster = made.add_pool(Pool::new("cluster", 0)).map_err(|e| fault("text", e.to_string()))?;
     let tree = Tree::new(&document, machine)?;
-    let mut reader = Reader { document: &document, model, allow, next_rank: 0 };
+    let mut reader = Reader { document: &document, made, allow, next_rank: 0 };
     reader.object(&tree, MACHINE, cluster)?;
-    let wrong = |e: ModelError| fault("topology", e.to_string());
-    reader.model.set_root(crate::description::model::CONTAINMENT, cluster).map_err(wrong)?;
-    reader.model.finish().map_err(wrong)?;
-    Ok(reader.model)
+    let mut made = reader.made;
+    made.roots.insert(CONTAINMENT.to_owned(), cluster);
+    made.settle();
+    Ok(made)
 }
 
 /// Removes the document type without declarations that hwloc writes. Any other document type is left in, and refused.
@@ -74,13 +76,13 @@ fn is_object(node: Node<'_, '_>) -> bool {
 
 struct Reader<'d, 'x> {
     document: &'d Document<'x>,
-    model: Model,
+    made: Description,
     allow: Option<&'d [&'d str]>,
     next_rank: i64,
 }
 
 impl Reader<'_, '_> {
-    fn object(&mut self, tree: &Tree<'_, '_>, at: usize, parent: VertexId) -> Result<(), LoadError> {
+    fn object(&mut self, tree: &Tree<'_, '_>, at: usize, parent: u32) -> Result<(), LoadError> {
         let object = tree.object(at);
         let node = object.node;
         let line = self.document.text_pos_at(node.range().start).row;
@@ -88,8 +90,8 @@ impl Reader<'_, '_> {
         let within = match self.pool(object.kind, object.index, node, &place)? {
             None => parent,
             Some(pool) => {
-                let id = self.model.add(pool).map_err(|e| fault(&*place, e.to_string()))?;
-                let joined = self.model.connect(parent, id, &Relation::contains());
+                let id = self.made.add_pool(pool).map_err(|e| fault(&*place, e.to_string()))?;
+                let joined = self.made.connect_row(parent, id, 1, &Relation::contains());
                 joined.map_err(|e| fault(&*place, e.to_string()))?;
                 id
             }

@@ -1,5 +1,4 @@
-//! Readers, one for each format: JGF, R, its `scheduling` (RFC 49) and TOML as descriptions, GRUG recipes and the XML of hwloc
-//! as models.
+//! Readers of descriptions, one for each format: GRUG recipes, JGF, R with its `scheduling`, the XML of hwloc and TOML.
 //!
 //! A reader loads everything or nothing, bounds its input, and names the place of an error.
 //!
@@ -51,24 +50,24 @@ impl Model {
     /// assert_eq!(model.at_path("/tiny0/node2").len(), 1);
     /// ```
     pub fn from_grug(text: &str) -> Result<Model, LoadError> {
-        grug::load(bounded("GRUG", text)?)
+        Model::of(&grug::load(bounded("GRUG", text)?)?)
     }
 
     /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
     pub fn from_jgf(text: &str) -> Result<Model, LoadError> {
-        jgf::model(&Description::from_jgf(text)?)
+        Model::of(&Description::from_jgf(text)?)
     }
 
     /// The machine that an R (RFC 20) describes: a cluster of nodes with the resources in R_lite. `scheduling` is
     /// ignored; [`from_jgf`](Self::from_jgf) reads it.
     pub fn from_r(r: &R) -> Result<Model, LoadError> {
-        r::load(r)
+        Model::of(&r::load(r)?)
     }
 
     /// Reads the XML of hwloc, version 1 or 2: one machine, below a cluster. With `allow` only these types are loaded:
     /// node, group, numanode, socket, L1cache, L2cache, L3cache, core, pu, gpu, storage.
     pub fn from_hwloc(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadError> {
-        hwloc::load(bounded("hwloc", text)?, allow)
+        Model::of(&hwloc::load(bounded("hwloc", text)?, allow)?)
     }
 }
 

@@ -14,9 +14,9 @@ use fluxgate_formats::Idset;
 use fluxgate_formats::rset::{Children, R};
 
 use crate::description::error::LoadError;
-use crate::description::expand::Fault;
 use crate::description::limits::{MEMBERS_MAX, NODES_MAX};
-use crate::description::model::{CONTAINMENT, Model, ModelError, Relation};
+use crate::description::model::{CONTAINMENT, ModelError, Relation};
+use crate::description::place::Format;
 use crate::description::runs::{Description, Extras, Said};
 
 use super::flow;
@@ -59,16 +59,16 @@ impl Inside<'_> {
     }
 }
 
-/// The model of the machine that an R describes.
-pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
-    model(r, &mut |d, node| node.flat(d).map_err(|e| fault("execution", e.to_string())))
+/// The machine that an R describes.
+pub(crate) fn load(r: &R) -> Result<Description, LoadError> {
+    whole(r, &mut |d, node| node.flat(d).map_err(|e| fault("execution", e.to_string())))
 }
 
 /// As [`load`], with the content of each node made by `inside`.
-pub(super) fn model(
+pub(super) fn whole(
     r: &R,
     inside: &mut dyn FnMut(&mut Description, &Inside<'_>) -> Result<(), LoadError>,
-) -> Result<Model, LoadError> {
+) -> Result<Description, LoadError> {
     if r.ranks().is_empty() {
         let what = format!("0 ranks found; 1 to {NODES_MAX} are accepted");
         return Err(fault("execution.R_lite", what));
@@ -79,7 +79,7 @@ pub(super) fn model(
     let (mut description, nodes) = read(r, inside)?;
     flow::add(&mut description, r, &nodes)?;
     description.settle();
-    Model::expand(&description).map_err(|Fault { what, .. }| fault("execution", what))
+    Ok(description)
 }
 
 /// Adds the resources of R to nodes of a graph that have no content: the shorthand of JGF leaves out vertices below
@@ -131,7 +131,7 @@ pub(crate) fn read(
     check(r)?;
     let ranks = r.ranks();
     let wrong = |e: ModelError| fault("execution", e.to_string());
-    let mut d = Description::default();
+    let mut d = Description::new(Format::R);
     let cluster =
         d.add(Said { type_: "cluster", id: Some(0), rank: -1, size: 1, ..Said::default() }).map_err(wrong)?;
     let mut properties: BTreeMap<u32, BTreeMap<String, String>> = BTreeMap::new();

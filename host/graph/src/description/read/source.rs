@@ -174,18 +174,20 @@ fn element(text: &str) -> Option<&str> {
     }
 }
 
-impl Model {
+impl Description {
     /// Reads a text of any format; `None` tells by the content which it is.
     ///
     /// ```
-    /// # use fluxgate_graph::description::{Model, Source};
+    /// # use fluxgate_graph::description::{Description, Source};
     /// let text = "[[resource.config]]\nhosts = \"node[0-3]\"\ncores = \"0-7\"\n";
     /// assert_eq!(Source::detect(text).unwrap(), Source::Toml);
-    /// assert_eq!(Model::load(text, None).unwrap().at_path("/cluster0/node3/core7").len(), 1);
+    /// let described = Description::load(text, None).unwrap();
+    /// // A cluster, and four nodes with a run of cores each.
+    /// assert_eq!((described.vertex_count(), described.runs().len()), (1 + 4 * 9, 1 + 4 * 2));
     /// ```
-    pub fn load(text: &str, source: Option<Source>) -> Result<Model, LoadError> {
+    pub fn load(text: &str, source: Option<Source>) -> Result<Description, LoadError> {
         match source.map_or_else(|| Source::detect(text), Ok)? {
-            Source::Grug => Model::from_grug(text),
+            Source::Grug => super::grug::load(bounded("GRUG", text)?),
             Source::Jgf => {
                 let mut described = Description::from_jgf(text)?;
                 // Of a graph alone the shorthand says all that is known.
@@ -194,14 +196,21 @@ impl Model {
                     super::r::fill(&mut described, &r)?;
                     described.document.insert("writer".to_owned(), "fluxion:jgf".into());
                 }
-                super::jgf::model(&described)
+                Ok(described)
             }
-            Source::R => Model::from_r(&r_of(text)?),
+            Source::R => super::r::load(&r_of(text)?),
             Source::TreePool => super::treepool::load(&r_of(text)?),
-            Source::Hwloc => Model::from_hwloc(text, None),
-            Source::Toml => Model::from_r(&toml::read(text)?),
-            Source::State => Saved::from_json(bounded("state", text)?)?.rows().to_model(),
+            Source::Hwloc => super::hwloc::load(bounded("hwloc", text)?, None),
+            Source::Toml => super::r::load(&toml::read(text)?),
+            Source::State => Saved::from_json(bounded("state", text)?)?.rows().to_description(),
         }
+    }
+}
+
+impl Model {
+    /// Reads a text of any format; `None` tells by the content which it is.
+    pub fn load(text: &str, source: Option<Source>) -> Result<Model, LoadError> {
+        Model::of(&Description::load(text, source)?)
     }
 }
 

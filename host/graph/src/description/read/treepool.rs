@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::description::error::LoadError;
 use crate::description::limits::SIZE_MAX;
-use crate::description::model::{Model, ModelError};
+use crate::description::model::ModelError;
 use crate::description::runs::{Description, Extras, Said};
 use crate::description::units;
 
@@ -26,7 +26,7 @@ use super::r::{self, Inside};
 use super::topology::{self, Locality, Part, expected, fault};
 
 /// The machine that an R with topology describes.
-pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
+pub(crate) fn load(r: &R) -> Result<Description, LoadError> {
     let scheduling = r.scheduling.as_ref().filter(|scheduling| scheduling.is_object());
     let scheduling =
         scheduling.ok_or_else(|| fault("scheduling", "nothing found; a dictionary is needed"))?;
@@ -40,7 +40,7 @@ pub(crate) fn load(r: &R) -> Result<Model, LoadError> {
         }
         by_rank.extend(ranks.intersection(&one.ranks).iter().map(|rank| (rank, &one.node)));
     }
-    r::model(r, &mut |d, node| {
+    r::whole(r, &mut |d, node| {
         let wrong = |e: ModelError| LoadError::new("R", "execution", e.to_string());
         let Some(topology) = by_rank.get(&node.rank) else { return node.flat(d).map_err(wrong) };
         let mut walk = Walk { d, left: node.children.clone(), next: BTreeMap::new() };

@@ -21,8 +21,7 @@ use fluxgate_formats::{Hostlist, Idset};
 use crate::description::error::LoadError;
 use crate::description::model::{CONTAINMENT, Direction};
 use crate::description::names::Name;
-use crate::description::read::jgf::{self, place, place_in_graph};
-use crate::description::runs::spells;
+use crate::description::runs::{spells, trailing};
 use crate::description::{Description, Run, State};
 use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
 use crate::layout::graph::Graph;
@@ -87,13 +86,6 @@ impl Source<'_> {
         }
         build
     }
-
-    fn fault(self, place: String, what: impl Into<String>) -> LoadError {
-        match self {
-            Source::R(_) => LoadError::new("R", "execution", what),
-            _ => jgf::fault(place, what),
-        }
-    }
 }
 
 /// A vertex before it is added, or a run of cores or gpus.
@@ -155,7 +147,7 @@ pub(super) fn load(
     }
     let fault = |e: GraphError| {
         let at = e.pool().and_then(|pool| pools.iter().position(|p| *p == Some(pool)));
-        source.fault(place_in_graph(d, at.map(|at| seen[at].vertex())), e.to_string())
+        d.fault(at.map(|at| seen[at].vertex()), "", e.to_string())
     };
     for (index, vertex) in seen.iter().enumerate().filter(|(_, vertex)| vertex.parent != NONE) {
         if let (Some(parent), Some(child)) = (pools[vertex.parent as usize], pools[index]) {
@@ -247,7 +239,7 @@ fn outlines<'d>(
             let id = if of_r && type_ == "node" { Ok(rank) } else { id(d, run, at) };
             let id = id.map_err(|n| {
                 let what = format!("{n} found; -1 or a number up to {} is accepted", u32::MAX - 1);
-                source.fault(format!("{}.metadata.id", place(d, run.first + at)), what)
+                d.fault(Some(run.first + at), ".metadata.id", what)
             })?;
             seen.push(Outline { run, at, count, type_, parent: NONE, rank, id, fate: Fate::Kept });
         }
@@ -261,7 +253,7 @@ fn id(d: &Description, run: &Run, at: u32) -> Result<Option<u32>, i64> {
     let number = |n: i64| u32::try_from(n).ok().filter(|n| *n != u32::MAX);
     let unique = run.unique.map(|unique| unique + i64::from(at));
     let own = || {
-        let named = if d.text(run.type_) == "node" { jgf::trailing(d.text(run.name)) } else { None };
+        let named = if d.text(run.type_) == "node" { trailing(d.text(run.name)) } else { None };
         named.and_then(number).or_else(|| unique.and_then(number))
     };
     match d.id(run, at) {
@@ -278,8 +270,8 @@ fn check_paths(d: &Description, seen: &[Outline<'_>]) -> Result<bool, LoadError>
     let pathless = !seen.iter().any(has_path);
     match seen.iter().find(|vertex| vertex.parent != NONE && !has_path(vertex)) {
         Some(vertex) if !pathless => {
-            let place = format!("{}.metadata.paths.containment", place(d, vertex.vertex()));
-            Err(jgf::fault(place, "no text found; the containment path is needed"))
+            let what = "no text found; the containment path is needed";
+            Err(d.fault(Some(vertex.vertex()), ".metadata.paths.containment", what))
         }
         _ => Ok(pathless),
     }
@@ -329,15 +321,15 @@ fn parents<'d>(d: &'d Description, seen: &mut [Outline<'_>]) -> Result<Vec<Link<
                 links.push((from, to, type_, subsystem));
             } else if ![NONE, from].contains(&set[to as usize]) {
                 let what = "vertex has two parents in one subsystem";
-                return Err(jgf::fault(place_in_graph(d, Some(first[to as usize])), what));
+                return Err(d.fault(Some(first[to as usize]), "", what));
             } else {
                 set[to as usize] = from;
             }
         }
     }
     if let Some(at) = on_a_cycle(&set) {
-        let place = place_in_graph(d, first.get(at as usize).copied());
-        return Err(jgf::fault(place, GraphError::Cycle(PoolId(at)).to_string()));
+        let what = GraphError::Cycle(PoolId(at)).to_string();
+        return Err(d.fault(first.get(at as usize).copied(), "", what));
     }
     for (vertex, parent) in seen.iter_mut().zip(set) {
         vertex.parent = parent;
@@ -369,7 +361,6 @@ fn add(
 ) -> Result<PoolId, LoadError> {
     let vertex = &seen[index];
     let run = vertex.run;
-    let place = |key: &str| format!("{}{key}", place(d, vertex.vertex()));
     let of_r = matches!(source, Source::R(_));
     let mut given = Cow::Borrowed(d.text(run.name));
     let (mut labelled, mut down) = (!of_r && !NAMED.contains(&vertex.type_), false);
@@ -386,7 +377,7 @@ fn add(
             // A host name of R is one.
             let alone = matches!(source, Source::Graph).then(|| Hostlist::new().push(&name(d, vertex)));
             if let Some(Err(why)) = alone {
-                return Err(jgf::fault(place(".metadata.name"), why.to_string()));
+                return Err(d.fault(Some(vertex.vertex()), ".metadata.name", why.to_string()));
             }
         }
         Fate::Renumbered(ids) => pool.ids = ids.clone(),
@@ -434,7 +425,7 @@ fn add(
             here = seen[here as usize].parent;
         }
     }
-    let id = build.add(pool).map_err(|e| source.fault(place(""), e.to_string()))?;
+    let id = build.add(pool).map_err(|e| d.fault(Some(vertex.vertex()), "", e.to_string()))?;
     if labelled {
         let path =
             if pathless { made_path(d, seen, index) } else { d.path(run, vertex.at).unwrap_or_default() };

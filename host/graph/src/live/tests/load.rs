@@ -177,7 +177,7 @@ fn jgf_faults_are_named() {
         (r#"{"nodes":[]}"#.to_owned(), "no key 'graph'"),
         (r#"{"graph":{"nodes":[{"id":"0"}]}}"#.to_owned(), "metadata: nothing found"),
         (document(&[], &[]), "no resources"),
-        (document(&[cluster(), vertex("0", "node", "")], &[]), "graph.nodes[1] (id '0'): another vertex has this id"),
+        (document(&[cluster(), vertex("0", "node", "")], &[]), "graph.nodes[1] (id '0').id: another vertex has this id"),
         (document(&[cluster()], &[edge("0", "7")]), "graph.edges[0].target: there is no vertex with id '7'"),
         (document(&[cluster(), node("1", "")], &[edge("0", "1"), edge("1", "0")]), "contains itself"),
         (document(&[cluster(), node("1", "")], &[edge("0", "0")]), "graph.nodes[0] (id '0', cluster): vertex contains itself"),

@@ -32,7 +32,6 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::description::error::LoadError;
-use crate::description::expand::Fault;
 use crate::description::model::{Model, Relation};
 use crate::description::runs::Description;
 use crate::description::vertex::VertexId;
@@ -44,7 +43,6 @@ use opposites::Opposites;
 use vertex::JsonVertex;
 
 pub use claims::{JgfClaim, JgfClaims};
-pub(crate) use vertex::trailing;
 
 /// The default type of an edge outside containment.
 pub(crate) const LINKED: &str = "linked_to";
@@ -236,7 +234,7 @@ impl<'de> Keys<'de> for Reading<'de> {
         match key {
             "nodes" => {
                 map.next_value_seed(List(&mut Vertices(self)))?;
-                let again = |number| fault(place(&self.made, number), "another vertex has this id");
+                let again = |number| self.made.fault(Some(number), ".id", "another vertex has this id");
                 let ids = Lookup::of(&self.made).map_err(again).map(|ids| self.ids = Some(ids));
                 self.kept(ids)?;
             }
@@ -279,34 +277,6 @@ impl<'de> Items<'de> for Edges<'_, 'de> {
     }
 }
 
-/// Where a vertex stands in the file.
-pub(crate) fn place(description: &Description, number: u32) -> String {
-    let id = description.run_of(number).map(|run| description.file_id(run, number - run.first));
-    format!("graph.nodes[{number}] (id '{}')", id.unwrap_or_default())
-}
-
-/// Where a vertex stands in the file, with its type, for a fault of the graph.
-pub(crate) fn place_in_graph(description: &Description, number: Option<u32>) -> String {
-    let Some((number, run)) = number.and_then(|number| Some((number, description.run_of(number)?))) else {
-        return "graph".to_owned();
-    };
-    let (id, type_) = (description.file_id(run, number - run.first), description.text(run.type_));
-    format!("graph.nodes[{number}] (id '{id}', {type_})")
-}
-
-/// The error of a description that is no model.
-fn no_model(description: &Description, found: &Fault) -> LoadError {
-    match found.vertex.filter(|_| !found.key.is_empty()) {
-        Some(number) => fault(format!("{}{}", place(description, number), found.key), &*found.what),
-        None => fault(place_in_graph(description, found.vertex), &*found.what),
-    }
-}
-
-/// The model of a description that was read from JGF.
-pub(super) fn model(description: &Description) -> Result<Model, LoadError> {
-    Model::expand(description).map_err(|found| no_model(description, &found))
-}
-
 impl Model {
     /// Adds the vertices of a JGF text that the model lacks, with their edges. A vertex is known if one of its paths
     /// leads to a vertex of its rank. On an error the model is left half changed.
@@ -328,6 +298,6 @@ impl Model {
                 known.extend(it.map(|it| (number, it)));
             }
         }
-        self.append(&description, &known).map_err(|found| no_model(&description, &found))
+        self.append(&description, &known)
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::description::error::LoadError;
 use crate::description::limits::SIZE_MAX;
-use crate::description::runs::{Description, Extras, Said};
+use crate::description::runs::{Description, Extras, Said, trailing};
 use crate::description::vertex::State;
 
 use super::keys::{Keys, Object, Text};
@@ -218,9 +218,4 @@ fn status(value: &Value) -> Option<State> {
         Value::String(text) => State::parse(text),
         _ => None,
     }
-}
-
-/// The number at the end of a name.
-pub(crate) fn trailing(name: &str) -> Option<i64> {
-    name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..].parse().ok()
 }

@@ -33,7 +33,7 @@ fn site_2_3_a_graph_is_used_or_set_aside_with_a_reason() {
 fn site_8_what_is_wrong_is_named() {
     type Edit = fn(&mut Value);
     let cases: [(&str, Edit); 8] = [
-        ("graph.nodes[2] (id '1'): another vertex has this id", |g| g["nodes"][2]["id"] = json!("1")),
+        ("graph.nodes[2] (id '1').id: another vertex has this id", |g| g["nodes"][2]["id"] = json!("1")),
         ("there is no vertex with id '77'", |g| g["edges"][0]["target"] = json!("77")),
         ("graph.nodes[1] (id '1').metadata.type", |g| {
             drop(g["nodes"][1]["metadata"].as_object_mut().unwrap().remove("type"))
