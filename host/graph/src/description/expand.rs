@@ -3,11 +3,17 @@
 //! This module must never know a file format.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::error::LoadError;
 use super::model::{Model, ModelError, VERTICES_MAX};
+use super::names::Name;
 use super::runs::{Description, Run};
+use super::stencil::Stencil;
 use super::vertex::VertexId;
+
+/// Stencils by type, basename, unit and size.
+type Stencils = BTreeMap<(Name, Name, Name, u64), Stencil>;
 
 impl Model {
     /// The model of a description.
@@ -30,8 +36,9 @@ impl Model {
         let wrong = |error: ModelError| description.fault(None, "", error.to_string());
         let mut ids: Vec<VertexId> = Vec::with_capacity(description.vertex_count() as usize);
         let new = |number: u32| !known.contains_key(&number);
+        let mut stencils = BTreeMap::new();
         for run in description.runs() {
-            self.append_run(description, run, known, &mut ids)?;
+            self.append_run(description, run, known, &mut ids, &mut stencils)?;
         }
         let mut bonds = BTreeMap::new();
         for (position, link) in description.links().iter().enumerate() {
@@ -73,6 +80,7 @@ impl Model {
         run: &Run,
         known: &BTreeMap<u32, VertexId>,
         ids: &mut Vec<VertexId>,
+        stencils: &mut Stencils,
     ) -> Result<(), LoadError> {
         let mut pool = description.pool(run);
         let extras = description.extras(run);
@@ -81,10 +89,11 @@ impl Model {
             pool.properties = pairs.map(|(key, value)| (key.clone(), value.clone())).collect();
         }
         let fault = |error: ModelError| description.fault(Some(run.first), "", error.to_string());
-        let mut stencil = None;
-        if run.count > 1 {
-            stencil = Some(self.stencil(&pool).map_err(fault)?);
-        }
+        let mut stencil = match stencils.entry((run.type_, run.basename, run.unit, run.size)) {
+            _ if run.count == 1 => None,
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(none) => Some(none.insert(self.stencil(&pool).map_err(fault)?)),
+        };
         for (step, number) in run.numbers().enumerate() {
             if let Some(known) = known.get(&number) {
                 ids.push(*known);
@@ -93,10 +102,8 @@ impl Model {
             let id = description.id(run, step as u32);
             let id = id.ok_or_else(|| {
                 let file = description.file_id(run, step as u32);
-                {
-                    let what = format!("nothing found, and the vertex id '{file}' is no number");
-                    description.fault(Some(number), ".metadata.id", what)
-                }
+                let what = format!("nothing found, and the vertex id '{file}' is no number");
+                description.fault(Some(number), ".metadata.id", what)
             })?;
             // A run of several has no name of its own, no UUID and nothing that its name needs.
             let vertex = match &mut stencil {

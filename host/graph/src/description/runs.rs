@@ -63,7 +63,7 @@ impl Run {
         Run {
             first: from,
             count,
-            id: self.id.map(|id| if by > 0 { on(id) } else { id }),
+            id: self.id.map(on),
             unique: self.unique.map(on),
             file: self.file.map(|file| file + u64::from(by)),
             ..self.clone()
@@ -205,7 +205,7 @@ impl Description {
 
     /// The id of the vertex at a position of a run.
     pub(crate) fn id(&self, run: &Run, at: u32) -> Option<i64> {
-        run.id.map(|id| if at > 0 { id + i64::from(at) } else { id })
+        run.id.map(|id| id + i64::from(at))
     }
 
     /// The name of the vertex at a position of a run.

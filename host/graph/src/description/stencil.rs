@@ -1,4 +1,4 @@
-//! Adding many similar pools and edges without interning a name twice, for the readers of large machines.
+//! Adding many similar pools and edges without interning a name twice, for large machines.
 //!
 //! This module must never know a file format.
 

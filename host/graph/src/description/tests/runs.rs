@@ -91,6 +91,33 @@ fn faults_of_the_form_have_line_and_item() {
     }
 }
 
+#[test]
+fn a_short_text_about_many_cores_is_a_short_description_and_no_model() {
+    let text = json!({"version": 1, "execution": {"R_lite": [{"rank": "0-99", "children": {"core": "0-999999"}}],
+        "nodelist": ["n[0-99]"], "starttime": 0, "expiration": 0}});
+    let described = Description::load(&text.to_string(), None).unwrap();
+    assert_eq!((described.vertex_count(), described.runs().len()), (100_000_101, 201));
+    let error = Model::of(&described).unwrap_err().to_string();
+    assert_eq!(error, "R: execution: more than 16777216 vertices or edges");
+}
+
+#[test]
+fn a_recipe_and_a_graph_of_one_machine_are_the_same_layout() {
+    use crate::Graph;
+    let recipe = r#"<graphml><graph id="g" edgedefault="directed">
+        <node id="c"><data key="root">1</data><data key="type">cluster</data></node>
+        <node id="n"><data key="type">node</data></node><node id="x"><data key="type">core</data></node>
+        <edge source="c" target="n"><data key="multi_scale">3</data></edge>
+        <edge source="n" target="x"><data key="multi_scale">8</data></edge></graph></graphml>"#;
+    let described = Description::load(recipe, None).unwrap();
+    assert_eq!((described.vertex_count(), described.runs().len()), (28, 7));
+    let written = Model::of(&described).unwrap().to_jgf().to_string();
+    for text in [recipe, &written] {
+        let machine = Graph::compile(&Description::load(text, None).unwrap()).unwrap();
+        assert_eq!((machine.node_count(), machine.vertex_count()), (3, 7), "{text}");
+    }
+}
+
 proptest! {
     /// Whatever becomes a run, the model has the vertices of the file one by one.
     #[test]
