@@ -469,16 +469,24 @@ impl Description {
         let mut begins: Vec<u32> = ends.collect();
         begins.sort_unstable();
         begins.dedup();
-        let mut runs = Vec::with_capacity(self.runs.len());
+        // Most often no run is divided, and there are many.
         let mut next = 0;
+        let divided = self.runs.iter().any(|run| {
+            next += begins.get(next..).unwrap_or_default().iter().take_while(|at| **at <= run.first).count();
+            begins.get(next).is_some_and(|at| *at < run.first + run.count)
+        });
+        if !divided {
+            return;
+        }
+        let mut runs = Vec::with_capacity(self.runs.len());
+        let mut begins = begins.into_iter().peekable();
         for run in &self.runs {
             let (mut from, end) = (run.first, run.first + run.count);
-            while let Some(&at) = begins.get(next).filter(|at| **at < end) {
+            while let Some(at) = begins.next_if(|at| *at < end) {
                 if at > from {
                     runs.push(run.part(from, at - from));
                     from = at;
                 }
-                next += 1;
             }
             runs.push(run.part(from, end - from));
         }

@@ -144,7 +144,8 @@ pub(crate) fn read(
             properties.entry(rank).or_default().insert(property.clone(), String::new());
         }
     }
-    let hosts: BTreeMap<u32, String> = r.hosts().collect();
+    let mut hosts: Vec<(u32, String)> = r.hosts().collect();
+    hosts.sort_unstable();
     let mut nodes: BTreeMap<u32, u32> = BTreeMap::new();
     for (index, entry) in r.r_lite.iter().enumerate() {
         let place = |key: &str| format!("execution.R_lite[{index}].{key}");
@@ -155,7 +156,8 @@ pub(crate) fn read(
             }
         }
         for rank in entry.rank.iter() {
-            let name = hosts.get(&rank).map_or("", String::as_str);
+            let host = hosts.binary_search_by_key(&rank, |(rank, _)| *rank).ok().and_then(|at| hosts.get(at));
+            let name = host.map_or("", |(_, name)| name);
             let (basename, id) = split(name).unwrap_or((name, -1));
             let extras =
                 Extras { properties: properties.remove(&rank).unwrap_or_default(), ..Extras::default() };

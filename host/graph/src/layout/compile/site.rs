@@ -88,6 +88,20 @@ impl Source<'_> {
     }
 }
 
+/// The names of a builder by those of a description.
+#[derive(Default)]
+struct Texts(Vec<Option<Name>>);
+
+impl Texts {
+    fn name(&mut self, build: &mut GraphBuilder, d: &Description, name: Name) -> Name {
+        if self.0.len() <= name.index() {
+            self.0.resize(name.index() + 1, None);
+        }
+        let known = self.0.get_mut(name.index());
+        known.map_or(Name::EMPTY, |known| *known.get_or_insert_with(|| build.name(d.text(name))))
+    }
+}
+
 /// A vertex before it is added, or a run of cores or gpus.
 pub(super) struct Outline<'d> {
     pub(super) run: &'d Run,
@@ -142,8 +156,9 @@ pub(super) fn load(
     if let Source::R(_) = source {
         order.sort_by_key(|at| seen[*at].rank);
     }
+    let mut texts = Texts::default();
     for index in order.into_iter().filter(|at| seen[*at].fate != Fate::Dropped) {
-        pools[index] = Some(add(&mut build, d, index, &seen, (source, &renamed), pathless)?);
+        pools[index] = Some(add((&mut build, &mut texts), d, index, &seen, (source, &renamed), pathless)?);
     }
     let fault = |e: GraphError| {
         let at = e.pool().and_then(|pool| pools.iter().position(|p| *p == Some(pool)));
@@ -304,16 +319,22 @@ type Link<'d> = (u32, u32, &'d str, &'d str);
 /// Sets the containment parents; returns the edges of other subsystems.
 fn parents<'d>(d: &'d Description, seen: &mut [Outline<'_>]) -> Result<Vec<Link<'d>>, LoadError> {
     let first: Vec<u32> = seen.iter().map(Outline::vertex).collect();
-    let outline = |number: u32| first.partition_point(|first| *first <= number).saturating_sub(1) as u32;
+    // Edges mostly come in the order of their ends.
+    let outline = |number: u32, near: u32| {
+        let found = (near..=near.saturating_add(1)).find(|at| first.get(*at as usize) == Some(&number));
+        found.unwrap_or_else(|| first.partition_point(|first| *first <= number).saturating_sub(1) as u32)
+    };
+    let (mut from, mut last) = (0, 0);
     let mut set: Vec<u32> = vec![NONE; seen.len()];
     let mut links = Vec::new();
     for link in d.links() {
         let relation = d.relation(link);
         let (subsystem, type_) = (&*relation.subsystem, &*relation.type_);
-        let from = outline(link.from);
-        let targets = (outline(link.to)..)
+        from = outline(link.from, from);
+        let targets = (outline(link.to, last)..)
             .take_while(|at| first.get(*at as usize).is_some_and(|first| link.targets().contains(first)));
         for to in targets {
+            last = to;
             if subsystem != CONTAINMENT {
                 if relation.direction == Direction::Both {
                     links.push((to, from, type_, subsystem));
@@ -352,7 +373,7 @@ fn on_a_cycle(parents: &[u32]) -> Option<u32> {
 }
 
 fn add(
-    build: &mut GraphBuilder,
+    (build, texts): (&mut GraphBuilder, &mut Texts),
     d: &Description,
     index: usize,
     seen: &[Outline<'_>],
@@ -364,7 +385,7 @@ fn add(
     let of_r = matches!(source, Source::R(_));
     let mut given = Cow::Borrowed(d.text(run.name));
     let (mut labelled, mut down) = (!of_r && !NAMED.contains(&vertex.type_), false);
-    let mut pool = Pool::new(build.name(vertex.type_), Ids::Unnumbered);
+    let mut pool = Pool::new(texts.name(build, d, run.type_), Ids::Unnumbered);
     if let Some(first) = vertex.id {
         pool.ids = Ids::Range { first, count: vertex.count };
     }
@@ -389,9 +410,9 @@ fn add(
     if host {
         given = Cow::Owned(d.name(run, vertex.at));
     } else if run.basename != Name::EMPTY {
-        pool.basename = build.name(basename);
+        pool.basename = texts.name(build, d, run.basename);
     }
-    pool.unit = build.name(d.text(run.unit));
+    pool.unit = texts.name(build, d, run.unit);
     // A name that follows from basename and id is not kept, so that a run of cores remains one vertex.
     let follows = match pool.ids.nth(0) {
         Some(id) => spells(&given, basename, i64::from(id)),
