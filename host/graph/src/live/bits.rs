@@ -40,7 +40,7 @@ impl Bits {
     }
 }
 
-/// A word in which so many of the lowest bits are set, at most all.
+/// A word in which this many of the lowest bits are set, at most all.
 pub(crate) fn first(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }

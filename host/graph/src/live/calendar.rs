@@ -49,7 +49,7 @@ impl Access {
 pub struct Rights {
     /// How it may use the nodes of one of them.
     pub access: Option<Access>,
-    /// Its job may be ended after so many whole seconds, so it can start before a window of which this is a purpose
+    /// Its job may be ended after this many whole seconds, so it can start before a window of which this is a purpose
     /// ([`WindowTerms::fills`]) although its duration is too long.
     pub fills: Option<u32>,
 }
@@ -112,7 +112,7 @@ pub struct WindowTerms {
     pub spans: Vec<WindowSpan>,
     /// What it is to requests with access to another window of the same nodes.
     pub sharing: Sharing,
-    /// It floats: requests without access take its nodes for so many seconds at most.
+    /// It floats: requests without access take its nodes for this many seconds at most.
     pub float: Option<f64>,
     /// Preemptible jobs may run until it begins.
     pub fills: bool,

@@ -53,7 +53,7 @@ impl Resources {
         made
     }
 
-    /// The cores of so many nodes, the smallest that the request may use.
+    /// The cores of this many nodes, the smallest that the request may use.
     fn smallest_nodes(&self, request: &Request, mut nodes: u64) -> u64 {
         let eligible = self.machine.eligible(request);
         let graph = &self.machine.graph;

@@ -8,7 +8,7 @@ use fluxgate_formats::constraint::Constraint;
 
 use crate::layout::graph::Graph;
 
-/// A list that names more than one in so many nodes is no gain: all nodes are asked.
+/// A list that names more than one in this many nodes is no gain: all nodes are asked.
 const FEW: usize = 8;
 
 /// The nodes for which `fits` holds, which must hold for no node that does not meet the constraint whatever its properties

@@ -310,7 +310,7 @@ impl Resources {
     }
 }
 
-/// Tells at most so many times of each test apart.
+/// Tells at most this many times of each test apart.
 fn merge(rows: Vec<(NodeTest, Idset)>) -> Vec<(NodeTest, Idset)> {
     let mut merged: Vec<(NodeTest, Idset)> = Vec::new();
     let mut alike = 0;

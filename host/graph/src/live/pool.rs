@@ -1,8 +1,8 @@
 //! A machine as one pool of cores (RFC 4, "Resource Pool Data Model"): jobs hold numbers of cores, and no places.
 //!
 //! It is one vertex with a size, so to take a number of cores is one subtraction, on a machine of any size. A request for a number of
-//! cores on any nodes has the same answers as on nodes, at any time: it fits if and only if so many cores are free.
-//! Must never know why nobody asks for places.
+//! cores on any nodes has the same answers as on nodes, at any time: it fits if and only if this many cores are free.
+//! Must never know why no places are asked for.
 
 use fluxgate_formats::Idset;
 
@@ -17,7 +17,7 @@ pub(crate) struct Uncounted {
 }
 
 impl Resources {
-    /// A machine of so many cores on so many nodes (at least 1 of each) as one pool, all of it up. It is for requests of a number of
+    /// A machine of this many cores on this many nodes (at least 1 of each) as one pool, all of it up. It is for requests of a number of
     /// cores; no request may name nodes. Its [`totals`](Self::totals) have these nodes; as free ones they count as
     /// many as have room in the free cores, which is exact where each node has one core. R of its jobs has no cores.
     ///

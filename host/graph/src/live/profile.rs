@@ -49,7 +49,7 @@ impl Block {
         (self.steps[step].free + self.more) as u64
     }
 
-    /// The number of units of a step that means so many free units.
+    /// The number of units of a step that means this many free units.
     fn relative(&self, free: u64) -> i64 {
         i64::try_from(free).unwrap_or(i64::MAX).saturating_sub(self.more)
     }
@@ -95,7 +95,7 @@ impl Profile {
         *self = Profile::of(&steps.collect::<Vec<_>>(), 2 * self.block_max);
     }
 
-    /// This profile as it is seen at `now` with so many units more: what would be free by then comes right after it.
+    /// This profile as it is seen at `now` with this many units more: what would be free by then comes right after it.
     pub(crate) fn seen_at(&self, now: f64, free: u64) -> Profile {
         let soon = now.next_up();
         let mut seen = self.clone();
@@ -125,7 +125,7 @@ impl Profile {
         next.or_else(|| self.blocks.get(block + 1).map(|block| block.begin))
     }
 
-    /// The first time at which so many units are free.
+    /// The first time at which this many units are free.
     pub(crate) fn first(&self, want: u64) -> Option<f64> {
         let (block, step) = self.find((0, 0), |b| b.most >= want, want, |free, want| free >= want)?;
         Some(self.blocks[block].steps[step].time)

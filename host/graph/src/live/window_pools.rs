@@ -1,6 +1,6 @@
 //! Amounts of pools that windows keep: of storage, licences, power or bandwidth, with nodes or without.
 //!
-//! While a window keeps an amount of a pool, searches see the pool with so much less; a request for no pool never looks. This
+//! While a window keeps an amount of a pool, searches see the pool with this much less; a request for no pool never looks. This
 //! module must never know the purpose of a window.
 
 use fluxgate_formats::JobId;
@@ -75,7 +75,7 @@ fn said(graph: &Graph, at: u32, units: u64) -> String {
     }
 }
 
-/// So many units of a pool as a text says; at least one, and at most all.
+/// This many units of a pool as a text says; at least one, and at most all.
 fn amount(graph: &Graph, at: u32, text: &str) -> Option<u64> {
     let all = size(graph, at);
     let text = text.trim();
@@ -200,7 +200,7 @@ impl Machine {
 }
 
 impl Resources {
-    /// So many units of a pool, as a text says: `all`, `50%`, or a number with or without a unit. A pool is named by its
+    /// This many units of a pool, as a text says: `all`, `50%`, or a number with or without a unit. A pool is named by its
     /// containment path, by its type if there is one pool of it, or as `SUBSYSTEM/NAME`, or `SUBSYSTEM` for its only source, if it
     /// carries flow.
     ///

@@ -17,7 +17,7 @@ enum Op {
     Drop(usize),
     /// Drops the reservation at this position, or makes the one anew that was dropped so.
     Again(usize),
-    /// Drops all reservations but so many, in one call.
+    /// Drops all reservations but this many, in one call.
     DropMany(usize),
     /// Advances the time.
     Later(u8),
