@@ -11,6 +11,7 @@ use clap::{Args, ValueEnum};
 
 use crate::house::{House, Program};
 use crate::policies;
+use crate::toolchain::add_target;
 use crate::tools::{environment, fetched_environment};
 
 /// What the tests of the package need; the package itself needs only numpy.
@@ -41,8 +42,8 @@ pub(crate) struct Options {
     /// Install the wheel in a folder of its own and run the package's tests with it.
     #[arg(long)]
     check: bool,
-    /// Build for this platform, into a folder beside. The compiler of Zig is fetched below `target/`, and the standard library of Rust for the
-    /// platform has to be there: `rustup target add`.
+    /// Build for this platform, into a folder beside. The compiler of Zig is fetched below `target/`, and the standard library of
+    /// Rust for the platform by rustup.
     #[arg(long = "for", value_name = "PLATFORM", conflicts_with = "check")]
     platform: Option<Platform>,
 }
@@ -146,7 +147,10 @@ pub(crate) fn wheel(house: &House, options: &Options) -> Result<()> {
     }
     let toolchains = house.target().join("toolchains");
     let programs = match options.platform {
-        Some(_) => environment(&toolchains.join("maturin-zig"), &CROSS_TOOLS)?,
+        Some(platform) => {
+            add_target(house, platform.target())?;
+            environment(&toolchains.join("maturin-zig"), &CROSS_TOOLS)?
+        }
         None => environment(&toolchains.join("maturin"), &WHEEL_TOOLS)?,
     };
     let out = house.target().join(match options.platform {

@@ -99,18 +99,24 @@ impl Toolchain {
     }
 }
 
-/// The user's own toolchain, with the target added if it is missing.
-fn installed(house: &House) -> Result<Toolchain> {
-    let libraries = rustc(house)?.args(["--print", "target-libdir", "--target", TARGET]).read()?;
+/// Adds the standard library of a target to the user's own toolchain if it is missing.
+pub(crate) fn add_target(house: &House, target: &str) -> Result<()> {
+    let libraries = rustc(house)?.args(["--print", "target-libdir", "--target", target]).read()?;
     if !Path::new(libraries.trim()).is_dir() {
         eprintln!(
-            "The target {TARGET} is not installed; asking rustup for it (`rustup target add {TARGET}`)."
+            "The target {target} is not installed; asking rustup for it (`rustup target add {target}`)."
         );
-        Program::new("rustup").args(["target", "add", TARGET]).folder(house.root()).run()?;
+        Program::new("rustup").args(["target", "add", target]).folder(house.root()).run()?;
         if !Path::new(libraries.trim()).is_dir() {
-            bail!("rustup added {TARGET}, but not to the toolchain in use: {} is missing", libraries.trim());
+            bail!("rustup added {target}, but not to the toolchain in use: {} is missing", libraries.trim());
         }
     }
+    Ok(())
+}
+
+/// The user's own toolchain, with the target added if it is missing.
+fn installed(house: &House) -> Result<Toolchain> {
+    add_target(house, TARGET)?;
     let sysroot = PathBuf::from(rustc(house)?.args(["--print", "sysroot"]).read()?.trim());
     let version = rustc(house)?.arg("-vV").read()?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
