@@ -6,7 +6,7 @@
 //! it has touched. It skips classes that request more cores than are free, classes that are parked (known not to fit
 //! until resources change), and the jobs of a class that are too large or too long, in one step each (see `trees`).
 //! The cost is a logarithm for each job *offered*, not for each pending job. A hundred thousand jobs that cannot run
-//! cost a search at the top of a few trees.
+//! cost a search at the top of a few trees. A walk that visits every job goes over a sorted list instead (see `listed`).
 //!
 //! This module must never know resources, policies or time.
 
