@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::Graph;
 use crate::description::read::jgf;
 use crate::description::{Description, Model};
 
@@ -99,6 +100,20 @@ fn a_short_text_about_many_cores_is_a_short_description_and_no_model() {
     assert_eq!((described.vertex_count(), described.runs().len()), (100_000_101, 201));
     let error = Model::of(&described).unwrap_err().to_string();
     assert_eq!(error, "R: execution: more than 16777216 vertices or edges");
+}
+
+#[test]
+fn numbers_at_the_end_of_their_range_are_read() {
+    let (file, last) = (u64::MAX.to_string(), i64::MAX);
+    let text = json!({"graph": {"nodes": [
+        {"id": file, "metadata": {"type": "cluster", "id": last, "uniq_id": last, "paths": {"containment": "/c"}}},
+        {"id": "5", "metadata": {"type": "node", "id": last - 1, "uniq_id": last - 1, "paths": {"containment": "/c/n"}}},
+        {"id": "6", "metadata": {"type": "node", "id": last, "uniq_id": last, "paths": {"containment": "/c/m"}}}],
+        "edges": [{"source": file, "target": "5"}, {"source": file, "target": "6"}]}});
+    let description = described(&text);
+    assert_eq!((description.vertex_count(), description.links().len()), (3, 1));
+    assert_eq!(Model::of(&description).unwrap().vertex_count(), 3);
+    assert!(Graph::compile(&description).is_ok());
 }
 
 #[test]

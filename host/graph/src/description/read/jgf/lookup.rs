@@ -24,7 +24,8 @@ impl Lookup {
             match run.file {
                 Some(file) => match found.rows.last_mut() {
                     Some((first, vertex, count))
-                        if *first + u64::from(*count) == file && *vertex + *count == run.first =>
+                        if first.checked_add((*count).into()) == Some(file)
+                            && *vertex + *count == run.first =>
                     {
                         *count += run.count;
                     }
