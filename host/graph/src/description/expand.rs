@@ -43,11 +43,12 @@ impl Model {
         let mut bonds = BTreeMap::new();
         for (position, link) in description.links().iter().enumerate() {
             for to in link.targets().filter(|to| new(*to) || new(link.from)) {
-                let bond = match bonds.get(&link.relation) {
-                    Some(bond) => *bond,
-                    None => self.bond(description.relation(link)).map_err(wrong)?,
+                let bond = match bonds.entry(link.relation) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(none) => {
+                        *none.insert(self.bond(description.relation(link)).map_err(wrong)?)
+                    }
                 };
-                bonds.insert(link.relation, bond);
                 let id = self.bind(ids[link.from as usize], ids[to as usize], bond).map_err(wrong)?;
                 let Some(extras) = description.link_extras(position) else { continue };
                 if !extras.extended.is_empty() {

@@ -46,9 +46,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
             let graph = jgf::read_graph(&graph, None)?;
             let site::Bound { mut graph, unbound } = site::load(&graph, Source::Bound(r), &mut more)?;
             graph.r_types = r_types(&mut graph, r);
-            let wrong = wrong.into_iter().chain(graph.flows.refused(&graph.names));
-            let wrong = wrong.map(|why| format!("scheduling: {why}"));
-            let wrong_flow = wrong.reduce(|all, why| format!("{all}; {why}"));
+            let wrong_flow = faults(wrong, &graph);
             return Ok(Loaded { graph, scheduling: Scheduling::Site, unused: unbound, wrong_flow });
         }
         Ok(None) => {}
@@ -79,20 +77,24 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
         made.map_err(|e| LoadError::new("R", "execution", e.to_string()))
     })?;
     d.settle();
-    let mut wrong: Vec<String> = Vec::new();
+    let mut wrong = None;
     let mut more = |build: &mut GraphBuilder, nodes: &BTreeMap<u32, PoolId>| {
-        wrong.extend(described.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err()));
+        wrong = described.flow.as_ref().and_then(|flow| add_flow(build, flow, r, nodes).err());
     };
     let mut graph = site::load(&d, Source::R(r), &mut more)?.graph;
-    wrong.extend(graph.flows.refused(&graph.names));
     graph.r_types = r_types(&mut graph, r);
     let mut unused = unused.or(strange);
     if !flat.is_empty() {
         unused = Some(format!("scheduling.children: ranks {flat} have other cores or gpus in R_lite"));
     }
-    let wrong = wrong.into_iter().map(|why| format!("scheduling: {why}"));
-    let wrong_flow = wrong.reduce(|all, why| format!("{all}; {why}"));
+    let wrong_flow = faults(wrong, &graph);
     Ok(Loaded { graph, scheduling, unused, wrong_flow })
+}
+
+/// What is wrong with the description of flow, and with the flow that was made of it.
+fn faults(described: Option<String>, graph: &Graph) -> Option<String> {
+    let all = described.into_iter().chain(graph.flows.refused(&graph.names));
+    all.map(|why| format!("scheduling: {why}")).reduce(|all, why| format!("{all}; {why}"))
 }
 
 /// The types that R names.
