@@ -100,6 +100,11 @@ fn a_short_text_about_many_cores_is_a_short_description_and_no_model() {
     assert_eq!((described.vertex_count(), described.runs().len()), (100_000_101, 201));
     let error = Model::of(&described).unwrap_err().to_string();
     assert_eq!(error, "R: execution: more than 16777216 vertices or edges");
+    assert!(Graph::compile(&described).is_ok());
+    // A layout has runs of cores and gpus only.
+    let sockets = text.to_string().replace(r#""core":""#, r#""core":"0","socket":""#);
+    let error = Graph::compile(&Description::load(&sockets, None).unwrap()).unwrap_err().to_string();
+    assert_eq!(error, "R: execution: more than 16000000 vertices");
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::description::model::{CONTAINMENT, Direction};
 use crate::description::names::Name;
 use crate::description::runs::{spells, trailing};
 use crate::description::{Description, Run, State};
-use crate::layout::builder::{GraphBuilder, GraphError, Pool, PoolId};
+use crate::layout::builder::{GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId};
 use crate::layout::graph::Graph;
 use crate::layout::site::Label;
 use crate::layout::template;
@@ -249,6 +249,9 @@ fn outlines<'d>(
         let whole =
             (of_r || NAMED.contains(&type_)) && !linked.contains(&run.first) && !apart.contains(&run.first);
         let count = if whole { run.count } else { 1 };
+        if seen.len() + (run.count / count) as usize > POOLS_MAX {
+            return Err(d.fault(None, "", GraphError::TooMany.to_string()));
+        }
         let rank = u32::try_from(run.rank).ok();
         for at in (0..run.count).step_by(count as usize) {
             let id = if of_r && type_ == "node" { Ok(rank) } else { id(d, run, at) };
