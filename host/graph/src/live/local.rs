@@ -1,7 +1,7 @@
 //! Matching inside one node: whether a vector of free counts satisfies a need, how often, and with which takes.
 //!
 //! The answer is a function of template and vector, so a caller queries once for all nodes that share both. Needs of
-//! plain counts are divisions. Any other need is a walk over the template that takes matching vertices in order,
+//! plain counts, and of slots of them on a node, are divisions. Any other need is a walk over the template that takes matching vertices in order,
 //! vertices before leaves. The walk does not undo choices: among nested alternatives of unequal size it may miss a
 //! placement.
 //!
@@ -28,7 +28,7 @@ pub(crate) fn everything(template: &NodeTemplate) -> Vec<Taken> {
 }
 
 /// The placement of a need on one node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Placed {
     pub(crate) taken: Vec<Taken>,
     pub(crate) slots: u64,
@@ -58,6 +58,10 @@ pub(crate) fn capacity(
         return flat
             .iter()
             .fold(limit, |n, &(type_, per)| n.min(template.units_of(state, type_) / per.max(1)));
+    }
+    if let Some((slots, flat)) = need.slots_of_counts() {
+        let fits = |&(type_, per): &(Name, u64)| template.units_of(state, type_) >= per.saturating_mul(slots);
+        return u64::from(!is_exclusive(state[0]) && flat.iter().all(fits));
     }
     Walk::new(graph, template, state, false).repeat(need, limit)
 }
@@ -90,12 +94,36 @@ pub(crate) fn place(
             }
             walk.slots = if need.slot { count } else { 0 };
         }
-        _ => {
-            walk.repeat(need, count);
-            walk.grow();
-        }
+        _ => match need.slots_of_counts().filter(|_| !near) {
+            Some((slots, flat)) => {
+                for &(type_, per) in flat {
+                    walk.units(type_, per.saturating_mul(slots));
+                }
+                walk.slots = slots;
+            }
+            None => {
+                walk.repeat(need, count);
+                walk.grow();
+            }
+        },
     }
     walk.done()
+}
+
+/// Capacity and place of one node by the walk alone, for tests of the divisions.
+#[cfg(test)]
+pub(crate) fn walked(
+    graph: &Graph,
+    template: &NodeTemplate,
+    state: &[u64],
+    need: &Need,
+    high: bool,
+) -> (u64, Placed) {
+    let fits = Walk::new(graph, template, state, false).repeat(need, 1);
+    let mut walk = Walk::new(graph, template, state, high);
+    walk.repeat(need, 1);
+    walk.grow();
+    (fits, walk.done())
 }
 
 struct Walk<'a> {
@@ -399,6 +427,17 @@ impl<'a> Walk<'a> {
 }
 
 impl Need {
+    /// Of a node with a fixed number of slots that are counts, as most jobs ask for: that number, and the counts in a slot. `None`
+    /// where a walk might end at its bound.
+    fn slots_of_counts(&self) -> Option<(u64, &[(Name, u64)])> {
+        let [slot] = self.with.as_slice() else { return None };
+        let flat =
+            slot.flat.as_deref().filter(|flat| self.level == Level::Node && slot.slot && !flat.is_empty())?;
+        let steps = slot.with.len() as u64 + 2;
+        let slots = slot.count.fixed().filter(|slots| slots.saturating_mul(steps) <= QUESTIONS_MAX.into())?;
+        Some((slots, flat))
+    }
+
     /// True if its type is a leaf everywhere in this template, so that more of it can be added at the end.
     fn is_leafy(&self, template: &NodeTemplate) -> bool {
         self.with.is_empty() && !self.slot && !self.whole && template.leaves.contains_key(&self.type_)

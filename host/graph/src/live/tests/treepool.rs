@@ -1,9 +1,11 @@
 //! The topology of nodes in R's key `scheduling` (RFC 49; R49-1).
 
 use fluxgate_formats::shorthand;
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::live::{local, share};
 
 /// Two sockets of two NUMA domains of 3 cores and a gpu.
 fn topo() -> Value {
@@ -224,4 +226,36 @@ fn tvb_1_to_9_four_sockets_without_numa_domains() {
         ("slot=1/node{x}", "rank7/core[0-95],gpu[0-3]"),
     ];
     plays(&mut machine(1152, 4, 24, None), &jobs);
+}
+
+proptest! {
+    #![proptest_config(config(256))]
+
+    /// Slots on a node that are counts are divided, and divisions give what the walk through the vertices gives.
+    #[test]
+    fn slots_of_counts_are_placed_as_by_a_walk(
+        (slots, cores, gpus) in (1..9u32, 1..5u32, 0..3u32),
+        in_use in proptest::collection::vec(0..5u64, 64),
+        (busy, exclusive, high) in (any::<bool>(), 0..8u32, any::<bool>()),
+    ) {
+        let mut m = machine(2, 4, 4, Some(2));
+        let gpus = if gpus == 0 { String::new() } else { format!(";gpu={gpus}") };
+        let mut spec = Simple::default().build();
+        spec.resources = shorthand::parse(&format!("node/slot={slots}/[core={cores}{gpus}]")).unwrap();
+        let request = m.compile(&spec).unwrap();
+        let graph = m.graph();
+        let (template, need) = (graph.template(0), &request.needs[0]);
+        let mut state = template.idle.to_vec();
+        for (at, slot) in template.slots.iter().enumerate().filter(|(_, slot)| busy && slot.leaf) {
+            state[at] = slot.units - in_use[at % 64].min(slot.units);
+        }
+        if exclusive == 0 {
+            prop_assert!(share::take(&mut state[0], share::Share::Exclusive));
+        }
+        let (fits, placed) = local::walked(graph, template, &state, need, high);
+        prop_assert_eq!(local::capacity(graph, template, &state, need, 1), fits);
+        if fits > 0 {
+            prop_assert_eq!(local::place(graph, template, &state, need, 1, (high, false)), placed);
+        }
+    }
 }
