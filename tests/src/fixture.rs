@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use fluxgate_formats::JobId;
+use fluxgate_policy::{Limits, Loader};
 pub use fluxgate_testing::{SHIPPED, policies, root, shared};
 use fluxgate_wire::proto::errno;
 use fluxgate_wire::rpc::Client;
@@ -31,6 +32,16 @@ pub fn binary() -> PathBuf {
     std::env::var_os("FLUXGATE_BIN").map_or_else(|| root().join("target/debug/fluxgate"), PathBuf::from)
 }
 
+/// A loader that keeps what it compiles where the binary under test does: each component is compiled once for all tests.
+pub fn loader(limits: Limits) -> Loader {
+    Loader::new(limits, Some(&cache().join("fluxgate/compiled"))).expect("wasm runs here")
+}
+
+/// The caches of all tests.
+fn cache() -> PathBuf {
+    root().join("target/test-cache")
+}
+
 /// Prints a text for `--nocapture`.
 pub fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
@@ -40,7 +51,7 @@ pub fn note(text: &str) {
 pub fn fluxgate<S: AsRef<std::ffi::OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(binary());
     command.args(args).env_remove("FLUX_URI").env_remove("FLUXGATE_DIR").env("FLUXGATE_POLICIES", policies());
-    command.env("XDG_CACHE_HOME", root().join("target/test-cache"));
+    command.env("XDG_CACHE_HOME", cache());
     command.env("XDG_STATE_HOME", root().join("target/test-state"));
     command.stdin(Stdio::null());
     command

@@ -12,9 +12,11 @@ use fluxgate_guest::prelude as guest;
 use fluxgate_languages::template::{self, Template};
 use fluxgate_languages::weights::Weights;
 use fluxgate_networks::policy::Learned;
-use fluxgate_policy::{Config, Limits, Loader};
+use fluxgate_policy::{Config, Limits};
 use fluxgate_testing::{Need, skipped};
 use serde_json::json;
+
+use crate::fixture;
 
 /// Numbers from a seed.
 #[derive(Debug, Clone)]
@@ -151,7 +153,7 @@ pub fn component(bytes: &[u8]) -> impl Policy + use<> {
 
 /// The policy of a component with settings.
 pub fn configured(bytes: &[u8], settings: &[(&str, &str)]) -> impl Policy + use<> {
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = fixture::loader(Limits::default());
     let config: Config =
         settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     loader.compile(bytes).unwrap().instantiate(&config).unwrap()

@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 use fluxgate_engine::Policy;
 use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_guest::{self as guest, attributes};
-use fluxgate_policy::{Compiled, Limits, Loader};
+use fluxgate_policy::{Compiled, Limits};
 use fluxgate_sim::driver::{self, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::schedule::Collect;
 use fluxgate_sim::workload::{Options, Workload};
 use fluxgate_testing::{Need, skipped};
 use fluxgate_tests::drive::{made_up, schedule};
-use fluxgate_tests::fixture::{cli, fluxgate, folder, policies, run};
+use fluxgate_tests::fixture::{cli, fluxgate, folder, loader, policies, run};
 use fluxgate_tests::native_twin::NativeTwin;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ impl Built {
 }
 
 fn compile(file: &Path) -> Compiled {
-    let compiled = Loader::new(Limits::default(), None).unwrap().compile(&std::fs::read(file).unwrap());
+    let compiled = loader(Limits::default()).compile(&std::fs::read(file).unwrap());
     compiled.unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 

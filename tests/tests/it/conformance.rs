@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use fluxgate_conformance::{CHECKS, Report, Verdict, check};
 use fluxgate_policy::{Config, Limits, Loader};
-use fluxgate_tests::fixture::{SHIPPED, cli, folder, policies};
+use fluxgate_tests::fixture::{self, SHIPPED, cli, folder, policies};
 
 fn component(name: &str) -> Vec<u8> {
     std::fs::read(policies().join(format!("{name}.wasm"))).expect("run `cargo xtask policies`")
@@ -13,7 +13,7 @@ fn component(name: &str) -> Vec<u8> {
 
 fn loader() -> &'static Loader {
     static LOADER: OnceLock<Loader> = OnceLock::new();
-    LOADER.get_or_init(|| Loader::new(Limits::default(), None).unwrap())
+    LOADER.get_or_init(|| fixture::loader(Limits::default()))
 }
 
 #[test]
@@ -36,10 +36,24 @@ fn every_shipped_policy_passes() {
 }
 
 fn broken(mode: &str, when: &str) -> Report {
-    // A small memory, so that filling it takes no time.
+    // A small memory and little fuel, so that filling the one and burning the other takes no time.
     static SMALL: OnceLock<Loader> = OnceLock::new();
-    let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
-    let loader = SMALL.get_or_init(|| Loader::new(limits, None).unwrap());
+    const FUEL: u64 = 100_000_000;
+    let limits = Limits {
+        memory_bytes: 64 << 20,
+        fuel_instantiate: FUEL,
+        fuel_describe: FUEL,
+        fuel_configure: FUEL,
+        fuel_keys: FUEL,
+        fuel_run: FUEL,
+        fuel_observe: FUEL,
+        fuel_scores: FUEL,
+        fuel_pass: FUEL,
+        fuel_save: FUEL,
+        fuel_restore: FUEL,
+        ..Limits::default()
+    };
+    let loader = SMALL.get_or_init(|| fixture::loader(limits));
     let config = Config::from([("mode".into(), mode.into()), ("when".into(), when.into())]);
     check(loader, &component("broken"), &config)
 }

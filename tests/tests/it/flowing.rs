@@ -10,7 +10,7 @@ use fluxgate_sim::machine::Machine;
 use fluxgate_sim::schedule::Collect;
 use fluxgate_sim::sweep::{sweep, sweep_flow};
 use fluxgate_sim::workload::{self, Job, Options, Workload};
-use fluxgate_tests::fixture::{policies, shared};
+use fluxgate_tests::fixture::{loader, policies, shared};
 use fluxgate_tests::flowing::{Budget, Rule, schedule};
 use fluxgate_tests::native_twin::NativeTwin;
 use fluxgate_tests::semantics::Starts;
@@ -174,7 +174,7 @@ fn log(max_jobs: Option<usize>) -> Option<(Workload, World)> {
 
 #[test]
 fn components_on_a_real_log() {
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     let Some((workload, world)) = log(Some(2000)) else { return };
     // Wider jobs would wait for a budget that never comes.
     let least = world.total() / 4 * 3;
@@ -216,7 +216,7 @@ fn within(budget: Budget, granted: &Granted) {
 #[test]
 fn golden_kth_sp2_with_hours() {
     let Some((workload, world)) = log(None) else { return };
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     let mut table = "KTH-SP2, 20 kW, power=90%:50-250W/core\n".to_owned();
     for case in cases() {
         let Rule::Capped(budget) = (case.rule)(world.total()) else { continue };
@@ -238,7 +238,7 @@ fn golden_kth_sp2_with_hours() {
 #[test]
 fn golden_kth_sp2_and_no_budget_is_exceeded() {
     let Some((workload, world)) = log(None) else { return };
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     let jobs: Vec<Job> =
         workload.jobs.into_iter().filter(|job| world.wants(job) <= world.total() * 3 / 5).collect();
     let mut table = format!("KTH-SP2, 20 kW, power=90%:50-250W/core: {} jobs\n", jobs.len());

@@ -4,12 +4,12 @@
 
 use std::sync::OnceLock;
 
-use fluxgate_policy::{Compiled, Limits, Loader};
+use fluxgate_policy::{Compiled, Limits};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::workload::{Options, Workload};
 use fluxgate_testing::{Need, skipped};
 use fluxgate_tests::drive::{made_up, schedule};
-use fluxgate_tests::fixture::{policies, shared};
+use fluxgate_tests::fixture::{loader, policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 
 /// Languages and their tools.
@@ -35,7 +35,7 @@ fn built() -> impl Iterator<Item = &'static Built> {
     LANGUAGES.iter().zip(&BUILT).filter_map(|(&(language, toolchain), built)| {
         let built = built.get_or_init(|| {
             let bytes = std::fs::read(policies().join(format!("easy-{language}.wasm"))).ok()?;
-            let compiled = Loader::new(Limits::default(), None).unwrap().compile(&bytes);
+            let compiled = loader(Limits::default()).compile(&bytes);
             let compiled = compiled.unwrap_or_else(|error| panic!("{language}: {error}"));
             Some(Built { language, bytes, compiled })
         });
@@ -132,7 +132,7 @@ const CURIOUS: &str = r#"(module
 #[test]
 fn a_core_module_that_wants_a_system_finds_every_door_closed() {
     let component = fluxgate_languages::wrap(&wat::parse_str(CURIOUS).unwrap()).unwrap();
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     let policy = loader.compile(&component).unwrap();
     policy.instantiate(&Default::default()).expect("nothing it asked was answered otherwise");
 }

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use fluxgate_engine::Policy;
-use fluxgate_policy::{Config, Digest, Limits, Loader};
+use fluxgate_policy::{Config, Digest, Limits};
 use fluxgate_sim::driver;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::model::lublin99;
 use fluxgate_sim::schedule::{Collect, Row};
-use fluxgate_tests::fixture::root;
+use fluxgate_tests::fixture::{loader, root};
 use fluxgate_tests::native_twin::NativeTwin;
 
 /// Every released version with the digest of its folder. A line is added with a release and never changed.
@@ -86,7 +86,7 @@ fn schedule(policy: Box<dyn Policy>) -> Vec<Row> {
 
 #[test]
 fn a_component_of_the_first_release_decides_as_ever() {
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     let components = components("0.1.0");
     assert_eq!(components.keys().map(String::as_str).collect::<Vec<_>>(), ["broken", "easy", "sjf"]);
     let made = |name: &str| Box::new(loader.load(&components[name], &Config::new()).unwrap());
@@ -98,7 +98,7 @@ fn a_component_of_the_first_release_decides_as_ever() {
 
 #[test]
 fn components_of_every_release_pass_the_conformance_kit() {
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     for (version, _) in RELEASED {
         for (name, bytes) in components(version) {
             let report = fluxgate_conformance::check(&loader, &bytes, &Config::new());

@@ -13,7 +13,7 @@ use fluxgate_sim::record::Record;
 use fluxgate_sim::schedule::{Collect, Row};
 use fluxgate_sim::sweep::sweep;
 use fluxgate_sim::workload::{self, Job, Options, Workload};
-use fluxgate_tests::fixture::{SHIPPED, policies, shared};
+use fluxgate_tests::fixture::{SHIPPED, loader, policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 use fluxgate_tests::semantics::{Rule, Starts, schedule};
 use proptest::prelude::*;
@@ -229,7 +229,7 @@ fn component(loader: &Loader, policy: &str, settings: Settings) -> Box<dyn Polic
 
 #[test]
 fn components_on_real_logs() {
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     for (name, jobs) in [("KTH-SP2-1996-2.1-cln", 2500), ("SDSC-BLUE-2000-4.2-cln", 1200)] {
         let Some((workload, machine)) = log(name, Some(jobs)) else { return };
         for case in cases().into_iter().chain(formulas()) {
@@ -241,7 +241,7 @@ fn components_on_real_logs() {
 /// A replay of these runs on nodes, where nodes have several cores: they read totals, or rank nodes.
 #[test]
 fn policies_that_read_nodes() {
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     let reads = |name: &&&str| {
         let file = policies().join(format!("{name}.wasm"));
         loader.compile_file(&file).expect("run `cargo xtask policies`").reads_nodes()
@@ -261,7 +261,7 @@ fn hash(rows: &[Row]) -> String {
 /// Schedules of whole logs by their hash, as `policy settings: jobs, hash`.
 fn hashes(name: &str) -> Option<String> {
     let (workload, machine) = log(name, None)?;
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     let mut table = format!("{name}: {} jobs\n", workload.jobs.len());
     for case in cases() {
         let rows = run(&workload.jobs, &machine, &|| component(&loader, case.policy, case.settings));

@@ -2,11 +2,11 @@
 
 use fluxgate_engine::Policy;
 use fluxgate_guest::Exported;
-use fluxgate_policy::{Limits, Loader};
+use fluxgate_policy::Limits;
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::workload::{Options, Workload};
 use fluxgate_tests::drive::{made_up, schedule};
-use fluxgate_tests::fixture::{SHIPPED, policies, shared};
+use fluxgate_tests::fixture::{SHIPPED, loader, policies, shared};
 use fluxgate_tests::native_twin::NativeTwin;
 
 fn native(name: &str) -> Box<dyn Policy> {
@@ -37,7 +37,7 @@ fn native(name: &str) -> Box<dyn Policy> {
 }
 
 fn compare(workload: &Workload, machine: &Machine) {
-    let loader = Loader::new(Limits::default(), None).unwrap();
+    let loader = loader(Limits::default());
     for name in SHIPPED {
         let file = policies().join(format!("{name}.wasm"));
         let component = loader.load_file(&file, &Default::default()).expect("run `cargo xtask policies`");
