@@ -182,7 +182,7 @@ fn run(command: Command) -> Result<()> {
         Command::Deny => deny::run(&house),
         Command::Python(options) => python::wheel(&house, &options),
         Command::Demo { arguments } => {
-            let binary = build(&house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)))?;
+            let binary = build_demo(&house)?;
             house.program(&binary).arg("demo").args(&arguments).run()
         }
         Command::Crates(options) => crates::run(&house, &options),
@@ -246,17 +246,19 @@ const DEMO_POLICIES: [&str; 3] = ["fcfs", "easy", "broken"];
 
 /// Policies and the binary; says where the binary is.
 fn build_all(house: &House) -> Result<PathBuf> {
-    build(house, &[])
+    build(house, &[], "dev", "debug")
 }
 
-/// The binary, and the policies in these folders or all.
-fn build(house: &House, policies: &[PathBuf]) -> Result<PathBuf> {
-    policies::build_beside(
-        house,
-        policies,
-        house.cargo("build").args(["--package", "fluxgate", "--bin", "fluxgate"]),
-    )?;
-    Ok(house.target().join("debug").join("fluxgate"))
+/// The binary of the demo, which is compiled fast, and its policies.
+fn build_demo(house: &House) -> Result<PathBuf> {
+    build(house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)), "demo", "demo")
+}
+
+/// The binary with a profile, in its folder, and the policies in these folders or all.
+fn build(house: &House, policies: &[PathBuf], profile: &str, folder: &str) -> Result<PathBuf> {
+    let binary = ["--package", "fluxgate", "--bin", "fluxgate", "--profile", profile];
+    policies::build_beside(house, policies, house.cargo("build").args(binary))?;
+    Ok(house.target().join(folder).join("fluxgate"))
 }
 
 #[cfg(test)]
