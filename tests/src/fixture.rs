@@ -37,6 +37,22 @@ pub fn loader(limits: Limits) -> Loader {
     Loader::new(limits, Some(&cache().join("fluxgate/compiled"))).expect("wasm runs here")
 }
 
+/// The default limits with this much fuel for each call, so that burning all of it takes little time.
+pub fn little_fuel(fuel: u64) -> Limits {
+    Limits {
+        fuel_instantiate: fuel,
+        fuel_describe: fuel,
+        fuel_configure: fuel,
+        fuel_keys: fuel,
+        fuel_run: fuel,
+        fuel_observe: fuel,
+        fuel_scores: fuel,
+        fuel_save: fuel,
+        fuel_restore: fuel,
+        ..Limits::default()
+    }
+}
+
 /// The caches of all tests.
 fn cache() -> PathBuf {
     root().join("target/test-cache")

@@ -246,18 +246,19 @@ const DEMO_POLICIES: [&str; 3] = ["fcfs", "easy", "broken"];
 
 /// Policies and the binary; says where the binary is.
 fn build_all(house: &House) -> Result<PathBuf> {
-    build(house, &[], "dev", "debug")
+    build(house, &[], "dev")
 }
 
 /// The binary of the demo, which is compiled fast, and its policies.
 fn build_demo(house: &House) -> Result<PathBuf> {
-    build(house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)), "demo", "demo")
+    build(house, &DEMO_POLICIES.map(|name| house.root().join("policies").join(name)), "demo")
 }
 
-/// The binary with a profile, in its folder, and the policies in these folders or all.
-fn build(house: &House, policies: &[PathBuf], profile: &str, folder: &str) -> Result<PathBuf> {
+/// The binary, built with a profile, and the policies in these folders or all.
+fn build(house: &House, policies: &[PathBuf], profile: &str) -> Result<PathBuf> {
     let binary = ["--package", "fluxgate", "--bin", "fluxgate", "--profile", profile];
     policies::build_beside(house, policies, house.cargo("build").args(binary))?;
+    let folder = if profile == "dev" { "debug" } else { profile };
     Ok(house.target().join(folder).join("fluxgate"))
 }
 

@@ -38,21 +38,7 @@ fn every_shipped_policy_passes() {
 fn broken(mode: &str, when: &str) -> Report {
     // A small memory and little fuel, so that filling the one and burning the other takes no time.
     static SMALL: OnceLock<Loader> = OnceLock::new();
-    const FUEL: u64 = 100_000_000;
-    let limits = Limits {
-        memory_bytes: 64 << 20,
-        fuel_instantiate: FUEL,
-        fuel_describe: FUEL,
-        fuel_configure: FUEL,
-        fuel_keys: FUEL,
-        fuel_run: FUEL,
-        fuel_observe: FUEL,
-        fuel_scores: FUEL,
-        fuel_pass: FUEL,
-        fuel_save: FUEL,
-        fuel_restore: FUEL,
-        ..Limits::default()
-    };
+    let limits = Limits { memory_bytes: 64 << 20, ..fixture::little_fuel(100_000_000) };
     let loader = SMALL.get_or_init(|| fixture::loader(limits));
     let config = Config::from([("mode".into(), mode.into()), ("when".into(), when.into())]);
     check(loader, &component("broken"), &config)

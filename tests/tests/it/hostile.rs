@@ -16,7 +16,7 @@ use fluxgate_formats::JobId;
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_policy::{Compiled, Limits, LoadError, Loader, Meter, Snapshot, WasmPolicy};
 use fluxgate_sim::machine::Machine;
-use fluxgate_tests::fixture::{policies, root};
+use fluxgate_tests::fixture::{little_fuel, policies, root};
 
 /// The times at which `broken`, and then a good policy, is swapped in.
 const COMES: u64 = 40;
@@ -158,21 +158,12 @@ impl Host {
     fn new() -> Host {
         let limits = Limits {
             memory_bytes: MEMORY_MIB << 20,
-            fuel_instantiate: FUEL,
-            fuel_describe: FUEL,
-            fuel_configure: FUEL,
-            fuel_keys: FUEL,
             fuel_keys_row: 0,
-            fuel_run: FUEL,
-            fuel_observe: FUEL,
             fuel_observe_event: 0,
-            fuel_scores: FUEL,
             fuel_scores_row: 0,
-            fuel_save: FUEL,
-            fuel_restore: FUEL,
             copy_bytes: 4 << 20,
             state_bytes: 1 << 20,
-            ..Limits::default()
+            ..little_fuel(FUEL)
         };
         let loader = Loader::new(limits, None).unwrap();
         let bytes = std::fs::read(policies().join("broken.wasm")).expect("run `cargo xtask policies`");
