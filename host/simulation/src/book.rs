@@ -215,7 +215,24 @@ impl Book {
         };
         let room: BTreeMap<u32, u64> = free.map(|(rank, have)| (rank, room(have))).collect();
         let places = u64::from(if want.nodes == 0 { want.slots } else { want.nodes });
-        room.values().sum::<u64>() >= places && self.flow.fits(places, &room, want.flow, each, all)
+        let limits = self.storage.limits(want.beside, all);
+        room.values().sum::<u64>() >= places
+            && self.flow.fits((places, &room), (want.flow, each), limits, all)
+    }
+
+    /// The names of pools above nodes.
+    pub fn pools(&self) -> Vec<String> {
+        self.storage.pools().into_iter().chain(self.flow.pools()).collect()
+    }
+
+    /// Units of a pool, and the unit of its description.
+    pub fn pool(&self, name: &str) -> Option<(u64, &'static str)> {
+        self.storage.pool(name).map(|size| (size, "")).or_else(|| self.flow.pool(name))
+    }
+
+    /// Units of a pool that a job holds.
+    pub fn units_of(&self, job: u64, pool: &str) -> u64 {
+        self.storage.units_of(job, pool) + self.flow.units_of(job, pool)
     }
 
     /// The slots on each rank of what a job was given; a whole node has one.
@@ -304,6 +321,41 @@ mod tests {
         book.answers(want(0, 2, 2, 0), &some(0, &[0, 1, 2, 3])).unwrap();
         book.answers(want(0, 2, 2, 0), &some(0, &[0, 1, 2])).unwrap_err();
         book.answers(want(1, 0, 1, 0), &some(0, &[0, 1, 2, 3])).unwrap_err();
+    }
+
+    #[test]
+    fn storage_and_flow_fit_together() {
+        let stores = crate::storage::Stores { chassis: 2, ssds: 1, licences: 2, by_unit: false };
+        let pool = |size, from, nodes: &[u32]| crate::flow::Pool {
+            size,
+            from,
+            nodes: nodes.iter().copied().collect(),
+            ..Default::default()
+        };
+        let pools = vec![pool(300, None, &[]), pool(100, Some(0), &[0, 1]), pool(300, Some(0), &[2, 3])];
+        let power = crate::flow::Pools { unit: "W", pools };
+        let book = Book {
+            ranks: (0..4).collect(),
+            storage: Storage::new(stores, 4),
+            flow: Flow::new([power, Default::default()]),
+            ..book()
+        };
+        let want = |nodes, storage, watts| Want {
+            nodes,
+            cores: 1,
+            beside: Beside { storage, licences: 0 },
+            flow: Asked { node: [watts, 0], ..Asked::default() },
+            ..Want::default()
+        };
+        assert!(book.is_feasible(want(3, 0, 100)) && book.is_feasible(want(2, 10, 100)));
+        assert!(!book.is_feasible(want(3, 10, 100)), "one node of each chassis has storage");
+        assert!(!book.is_feasible(want(2, 10, 101)), "and the first one too little power");
+        assert!(book.is_feasible(want(1, 10, 101)));
+        assert_eq!(book.pools().len(), 6);
+        assert_eq!(book.pool("power"), Some((300, "W")));
+        assert_eq!(book.pool("power/power1"), Some((100, "W")));
+        assert_eq!((book.pool("licence"), book.pool("/c/chassis1/ssd0")), (Some((2, "")), Some((100, ""))));
+        assert_eq!((book.pool("power/power3"), book.pool("bandwidth")), (None, None));
     }
 
     #[test]

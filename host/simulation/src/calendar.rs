@@ -280,7 +280,9 @@ impl Calendar {
     pub fn may_end(&self, start: f64, end: f64, ranks: &BTreeSet<u32>) -> bool {
         let all = self.entries.values().flat_map(|entry| &entry.now).flatten();
         all.filter(|terms| terms.running == "end").any(|terms| {
-            let there = terms.ranks.as_ref().is_none_or(|of| !of.is_disjoint(ranks));
+            // Or the job holds some of its pools.
+            let there =
+                !terms.pools.is_empty() || terms.ranks.as_ref().is_none_or(|of| !of.is_disjoint(ranks));
             let across = |from: f64| {
                 from <= self.latest + 1e-3 && start < from + 1e-6 && (end <= 0.0 || end > from - 1e-6)
             };
@@ -313,8 +315,8 @@ mod tests {
     fn row(end: f64) -> Value {
         json!({
             "name": "w", "kind": "maintenance", "margin": 0.0, "overrun": 0.0, "ranks": "0", "places": {},
-            "who": {"users": [], "queues": [], "magnetic": false}, "flex": false, "overlap": false, "replace": false,
-            "fill": false, "running": "ignore", "after": "wait", "note": "", "occurrences": [[10.0, end]], "state": "planned",
+            "who": {"users": [], "groups": [], "queues": [], "banks": [], "magnetic": false}, "flex": false, "overlap": false, "replace": false,
+            "fill": false, "pools": {}, "running": "ignore", "after": "wait", "note": "", "occurrences": [[10.0, end]], "state": "planned",
         })
     }
 

@@ -70,13 +70,15 @@ pub enum Kind {
     Nonsense,
     /// An operator asks something about reservations; in profiles with reservations alone.
     Reserve,
-    /// A service marks vertices down, and later up; in the profile with storage alone.
+    /// A service marks vertices down, and later up; in profiles with storage alone.
     Mark,
+    /// Users join and leave groups, or groups cannot be looked up; in profiles with everything alone.
+    Group,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 33] = [
+    pub const ALL: [Kind; 34] = [
         Kind::Kill,
         Kind::Stop,
         Kind::Power,
@@ -110,6 +112,7 @@ impl Kind {
         Kind::Nonsense,
         Kind::Reserve,
         Kind::Mark,
+        Kind::Group,
     ];
 
     /// Its name on the command line.
@@ -148,6 +151,7 @@ impl Kind {
             Kind::Nonsense => "nonsense",
             Kind::Reserve => "reserve",
             Kind::Mark => "mark",
+            Kind::Group => "group",
         }
     }
 

@@ -65,10 +65,10 @@ impl Asked {
     }
 }
 
-/// Units without a prefix in one of this; 0 for an unknown unit.
-fn factor(unit: &str) -> u64 {
+/// Units without a prefix in one of this, or of what has no unit; 0 for an unknown unit.
+pub fn factor(unit: &str) -> u64 {
     match unit {
-        "W" | "B/s" => 1,
+        "W" | "B/s" | "" | "GiB" => 1,
         "kW" | "kB/s" => 1_000,
         "MB/s" => 1_000_000,
         "GB/s" => 1_000_000_000,
@@ -153,6 +153,44 @@ impl Flow {
     fn used(&self, kind: usize, nodes: &BTreeSet<u32>) -> u64 {
         let on = self.held.values().flatten().filter(|(rank, _)| nodes.contains(rank));
         on.map(|(_, amounts)| amounts[kind]).sum()
+    }
+
+    /// The names of pools of which a reservation may keep some.
+    pub fn pools(&self) -> Vec<String> {
+        let named = KINDS.iter().zip(&self.kinds);
+        named
+            .flat_map(|((name, _), of)| (0..of.pools.len()).map(move |at| format!("{name}/{name}{at}")))
+            .collect()
+    }
+
+    /// The kind of a pool, and its position: by its name, or as the only source of its kind.
+    fn find(&self, name: &str) -> Option<(usize, usize)> {
+        let (kind, own) = name.split_once('/').unwrap_or((name, ""));
+        let kind = KINDS.iter().position(|(known, _)| *known == kind)?;
+        let pools = &self.kinds[kind].pools;
+        if own.is_empty() {
+            // One without a node below it is none.
+            let below = self.shared(kind);
+            let mut sources =
+                (0..pools.len()).filter(|at| pools[*at].from.is_none() && !below[*at].0.is_empty());
+            return sources.next().filter(|_| sources.next().is_none()).map(|at| (kind, at));
+        }
+        let at = own.strip_prefix(KINDS[kind].0)?.parse().ok()?;
+        (at < pools.len()).then_some((kind, at))
+    }
+
+    /// Units of a pool, and the unit of its description.
+    pub fn pool(&self, name: &str) -> Option<(u64, &'static str)> {
+        let (kind, at) = self.find(name)?;
+        Some((self.kinds[kind].pools[at].size, self.kinds[kind].unit))
+    }
+
+    /// Units of a pool that a job holds.
+    pub fn units_of(&self, job: u64, name: &str) -> u64 {
+        let Some((kind, at)) = self.find(name) else { return 0 };
+        let (nodes, _) = &self.shared(kind)[at];
+        let held = self.held.get(&job).into_iter().flatten();
+        held.filter(|(rank, _)| nodes.contains(rank)).map(|(_, amounts)| amounts[kind]).sum()
     }
 
     /// Units of each kind that jobs hold.
@@ -254,12 +292,18 @@ impl Flow {
     }
 
     /// Do this many places fit, if each takes the flow of `slots` slots and there is room for these numbers of places on
-    /// nodes; with all flow free, or as it is now?
+    /// nodes; with all flow free, or as it is now? What else limits the places on a set of nodes comes with it.
     ///
     /// The sets of nodes that share a capacity are nested, or have no node in common. Of each set no more places can be
     /// had than those of the parts in it, and no more than its capacity has: from the smallest set on that is exact.
     /// Sets that only overlap are not decided, and nothing is said to fit.
-    pub fn fits(&self, places: u64, room: &BTreeMap<u32, u64>, asked: Asked, slots: u64, all: bool) -> bool {
+    pub fn fits(
+        &self,
+        (places, room): (u64, &BTreeMap<u32, u64>),
+        (asked, slots): (Asked, u64),
+        limits: Vec<(BTreeSet<u32>, u64)>,
+        all: bool,
+    ) -> bool {
         let amounts = asked.of(slots);
         let kinds: Vec<usize> = (0..KINDS.len()).filter(|kind| amounts[*kind] > 0).collect();
         let fed = |rank: &u32| kinds.iter().all(|kind| self.is_fed(*kind, *rank));
@@ -268,13 +312,15 @@ impl Flow {
             .filter(|(rank, _)| fed(rank))
             .map(|(rank, places)| (BTreeSet::from([*rank]), *places))
             .collect();
-        let mut sets: Vec<(BTreeSet<u32>, u64)> = Vec::new();
+        let mut sets = limits;
         for kind in kinds.iter().copied() {
             for (nodes, size) in self.shared(kind) {
                 let used = if all { 0 } else { self.used(kind, &nodes) };
-                let nodes = nodes.into_iter().filter(|rank| room.contains_key(rank) && fed(rank)).collect();
                 sets.push((nodes, size.saturating_sub(used) / amounts[kind]));
             }
+        }
+        for (nodes, _) in &mut sets {
+            nodes.retain(|rank| room.contains_key(rank) && fed(rank));
         }
         sets.sort_by_key(|(nodes, _)| nodes.len());
         for (nodes, most) in sets {
@@ -377,7 +423,7 @@ mod tests {
         let mut flow = flow();
         let room = |places: &[u64]| (0..).zip(places.iter().copied()).collect::<BTreeMap<u32, u64>>();
         let fits = |flow: &Flow, places, room: &BTreeMap<u32, u64>, asked, all| {
-            flow.fits(places, room, asked, 1, all)
+            flow.fits((places, room), (asked, 1), Vec::new(), all)
         };
         let nodes = room(&[1, 1, 1, 1]);
         assert!(fits(&flow, 4, &nodes, watts(250, 0), true) && !fits(&flow, 4, &nodes, watts(251, 0), true));

@@ -72,6 +72,8 @@ enum Which {
     PoliciesReservations,
     Storage,
     Flow,
+    Site,
+    PoliciesSite,
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -123,6 +125,8 @@ fn profile(which: Which, seed: u64) -> Profile {
         Which::PoliciesReservations => Profile::PoliciesReservations,
         Which::Storage => Profile::Storage,
         Which::Flow => Profile::Flow,
+        Which::Site => Profile::Site,
+        Which::PoliciesSite => Profile::PoliciesSite,
     }
 }
 
@@ -130,7 +134,9 @@ fn profile(which: Which, seed: u64) -> Profile {
 fn start(arguments: &Arguments) -> Result<bool> {
     let kinds = arguments.fault.as_ref().map(|kinds| kinds.iter().copied().collect());
     let compiled = match arguments.profile {
-        Which::Builtin | Which::Reservations | Which::Storage | Which::Flow => CompiledPolicies::empty()?,
+        Which::Builtin | Which::Reservations | Which::Storage | Which::Flow | Which::Site => {
+            CompiledPolicies::empty()?
+        }
         _ => CompiledPolicies::open(&arguments.policies)
             .context("`cargo xtask policies` builds the components; --profile builtin does without")?,
     };

@@ -28,6 +28,8 @@ pub enum Order {
     Send(Message),
     /// Wake this job in this many seconds, unless its count of alarms changed.
     Alarm(f64, u64, u32),
+    /// This job has started.
+    Started(u64),
     /// Something has happened that must not.
     Broken(String),
     /// A situation that tests want to see was reached.

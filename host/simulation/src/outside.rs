@@ -2,12 +2,12 @@
 //!
 //! Must never know what the service does with any of it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use fluxgate_journal::{Appender, OpenError, Options, Writer};
 use fluxgate_sched::{Document, Host, Store, Usage, Work};
 use fluxgate_wire::message::Message;
@@ -24,6 +24,7 @@ struct State {
     sent: Vec<Message>,
     work: Vec<Work>,
     appender: Option<Appender>,
+    groups: Option<BTreeMap<String, BTreeSet<u32>>>,
 }
 
 /// See the module text. One for each life of the scheduler.
@@ -47,6 +48,11 @@ impl Outside {
     pub fn set_time(&self, now: f64, elapsed: Duration) {
         let mut state = self.state();
         (state.now, state.elapsed) = (now, elapsed);
+    }
+
+    /// The users of groups are these; without, no group can be looked up.
+    pub fn set_groups(&self, groups: Option<BTreeMap<String, BTreeSet<u32>>>) {
+        self.state().groups = groups;
     }
 
     /// What was sent since the last call.
@@ -135,7 +141,9 @@ impl Host for Outside {
     }
 
     fn group_members(&self, group: &str) -> Result<BTreeSet<u32>> {
-        bail!("there is no group {group}")
+        let state = self.state();
+        let groups = state.groups.as_ref().context("groups cannot be looked up")?;
+        groups.get(group).cloned().with_context(|| format!("there is no group {group}"))
     }
 
     fn usage(&self, _: Usage) -> Result<Value> {

@@ -5,6 +5,7 @@
 
 mod flow;
 mod reservations;
+mod site;
 mod storage;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use crate::flow::{Asked, Pools};
 use crate::storage::{Beside, Stores};
 
 pub use reservations::NAMES;
+pub use site::{BANKS, GROUPS};
 
 /// Which parts of the world there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,17 +35,27 @@ pub enum Profile {
     Storage,
     /// As [`Profile::Builtin`], on a machine with pools of power and bandwidth.
     Flow,
+    /// As [`Profile::Builtin`], with all that the others have: storage, flow and reservations, and also groups, banks, and
+    /// reservations of pools.
+    Site,
+    /// As [`Profile::Policies`], with all of that.
+    PoliciesSite,
 }
 
 impl Profile {
     /// Are there components?
     pub fn has_components(self) -> bool {
-        matches!(self, Profile::Policies | Profile::PoliciesReservations)
+        matches!(self, Profile::Policies | Profile::PoliciesReservations | Profile::PoliciesSite)
     }
 
     /// Are there reservations?
     pub fn has_reservations(self) -> bool {
-        matches!(self, Profile::Reservations | Profile::PoliciesReservations)
+        matches!(self, Profile::Reservations | Profile::PoliciesReservations) || self.is_site()
+    }
+
+    /// Is there everything?
+    pub fn is_site(self) -> bool {
+        matches!(self, Profile::Site | Profile::PoliciesSite)
     }
 
     /// The same world with reservations.
@@ -60,6 +72,8 @@ impl Profile {
             Profile::PoliciesReservations => "policies-reservations",
             Profile::Storage => "storage",
             Profile::Flow => "flow",
+            Profile::Site => "site",
+            Profile::PoliciesSite => "policies-site",
         }
     }
 }
@@ -118,6 +132,8 @@ pub struct JobPlan {
     pub acts: Vec<(f64, Act)>,
     /// The reservation that it names.
     pub reservation: Option<&'static str>,
+    /// Its bank.
+    pub bank: Option<&'static str>,
     /// Seconds after which it may be ended.
     pub preemptible_after: Option<u32>,
     /// Storage and licences.
@@ -243,12 +259,20 @@ impl Plan {
             faults.extend(reservations::requests(&mut dice, seed, span, delay, keep));
         }
         let mut stores = Stores::default();
-        if profile == Profile::Storage {
+        if profile == Profile::Storage || profile.is_site() {
             stores = storage::draw(seed, &mut settings, &mut jobs, nodes);
             faults.extend(storage::marks(seed, span, delay, keep));
         }
-        let flow = profile == Profile::Flow;
-        let pools = if flow { flow::draw(seed, &mut jobs, nodes, cores) } else { Default::default() };
+        let mut pools = Default::default();
+        if profile == Profile::Flow || profile.is_site() {
+            // Racks are chassis, so that it can be said exactly what fits.
+            let racks = profile.is_site().then_some(stores.chassis);
+            pools = flow::draw(seed, &mut jobs, (nodes, cores), racks);
+        }
+        if profile.is_site() {
+            site::draw(seed, &mut settings, &mut jobs);
+            faults.extend(site::groups(seed, span, keep));
+        }
         faults.retain(|fault| keep.faults.as_ref().is_none_or(|kept| kept.contains(&fault.number)));
         jobs.sort_by(|a, b| a.at.total_cmp(&b.at));
         faults.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -286,8 +310,8 @@ struct Machine {
 
 /// The kinds of faults that this seed has: often few, so that a single one can do its worst.
 fn kinds(dice: &mut Dice, profile: Profile, keep: &Keep) -> Vec<Kind> {
-    // Requests about reservations and marks are drawn beside, so that worlds without them stay as they are.
-    let beside = |kind: &Kind| matches!(kind, Kind::Reserve | Kind::Mark);
+    // Requests about reservations, marks and groups are drawn beside, so that worlds without them stay as they are.
+    let beside = |kind: &Kind| matches!(kind, Kind::Reserve | Kind::Mark | Kind::Group);
     let there = |kind: &Kind| !beside(kind) && (profile.has_components() || !kind.is_about_policies());
     let all: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
     let mut kinds = match dice.below(3) {
@@ -390,6 +414,7 @@ fn job(dice: &mut Dice, number: u32, machine: Machine, span: f64) -> JobPlan {
         validated: dice.often(300),
         acts,
         reservation: None,
+        bank: None,
         preemptible_after: None,
         beside: Beside::default(),
         flow: Asked::default(),

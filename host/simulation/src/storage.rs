@@ -251,25 +251,58 @@ impl Storage {
 
     /// Does it fit on these nodes, which are free; with all storage free, or as it is now?
     pub fn fits(&self, nodes: u32, asked: Beside, free_nodes: &BTreeSet<u32>, all: bool) -> bool {
-        let free = |path: &str| match all {
-            true => self.size(path).unwrap_or(0),
-            false if self.may_be_marked(path) => 0,
-            false => self.free(path),
-        };
-        if asked.licences > 0 && free(LICENCES) < asked.licences {
+        if asked.licences > 0 && self.usable(LICENCES, all) < asked.licences {
             return false;
         }
         if asked.storage == 0 {
             return true;
         }
-        let fit = (0..self.stores.chassis).map(|c| {
-            let there = free_nodes.iter().filter(|rank| self.chassis_of(**rank) == c).count() as u64;
-            let of = |s: u32| free(&format!("/c/chassis{c}/ssd{s}"));
-            let usable = |units: &u64| self.stores.by_unit || *units == SSD;
-            let units: u64 = (0..self.stores.ssds).map(of).filter(usable).sum();
-            there.min(units / self.each(asked))
-        });
+        let limits = self.limits(asked, all).into_iter();
+        let fit = limits.map(|(inside, most)| most.min(free_nodes.intersection(&inside).count() as u64));
         fit.sum::<u64>() >= u64::from(nodes)
+    }
+
+    /// The nodes of each chassis, and beside how many of them there is the storage that is asked for; with all free, or as it is now.
+    /// Nothing for who asks for no storage.
+    pub fn limits(&self, asked: Beside, all: bool) -> Vec<(BTreeSet<u32>, u64)> {
+        if asked.storage == 0 {
+            return Vec::new();
+        }
+        let limit = |c: u32| {
+            let inside = (0..self.nodes).filter(|rank| self.chassis_of(*rank) == c).collect();
+            let of = |s: u32| self.usable(&format!("/c/chassis{c}/ssd{s}"), all);
+            let is_enough = |units: &u64| self.stores.by_unit || *units == SSD;
+            let units: u64 = (0..self.stores.ssds).map(of).filter(is_enough).sum();
+            (inside, units / self.each(asked))
+        };
+        (0..self.stores.chassis).map(limit).collect()
+    }
+
+    /// Units of a vertex with all free, or as it is now.
+    fn usable(&self, path: &str, all: bool) -> u64 {
+        match all {
+            true => self.size(path).unwrap_or(0),
+            false if self.may_be_marked(path) => 0,
+            false => self.free(path),
+        }
+    }
+
+    /// The paths of pools of which a reservation may keep some.
+    pub fn pools(&self) -> Vec<String> {
+        let ssds = (0..self.stores.chassis)
+            .flat_map(|c| (0..self.stores.ssds).map(move |s| format!("/c/chassis{c}/ssd{s}")));
+        ssds.chain((self.stores.licences > 0).then(|| LICENCES.to_owned())).collect()
+    }
+
+    /// Units of a pool, by its path or as the only one of its type.
+    pub fn pool(&self, name: &str) -> Option<u64> {
+        self.size(if name == "licence" { LICENCES } else { name })
+    }
+
+    /// Units of a pool that a job holds.
+    pub fn units_of(&self, job: u64, name: &str) -> u64 {
+        let held = self.held.get(if name == "licence" { LICENCES } else { name });
+        held.and_then(|held| held.get(&job)).copied().unwrap_or(0)
     }
 }
 

@@ -6,6 +6,7 @@
 mod broker;
 mod checks;
 mod faults;
+mod groups;
 mod marks;
 mod operators;
 mod reservations;
@@ -159,6 +160,11 @@ pub struct World {
     page: Time,
     head: Option<(u64, Time)>,
     marks: marks::Marks,
+    groups: groups::Groups,
+    /// When starts of this scheduler were decided, by job.
+    decided: BTreeMap<u64, Time>,
+    /// Up to these times ranks may be withheld that are up.
+    withheld: BTreeMap<u32, Time>,
     end: Time,
     hash: TraceHash,
     tally: Tally,
@@ -222,6 +228,9 @@ impl World {
             page: 0,
             head: None,
             marks: marks::Marks::default(),
+            groups: groups::Groups::new(seed),
+            decided: BTreeMap::new(),
+            withheld: BTreeMap::new(),
             end,
             hash: TraceHash::default(),
             tally: Tally::default(),
@@ -362,6 +371,7 @@ impl World {
             match order {
                 Order::Send(message) => self.send_down(message),
                 Order::Alarm(delay, id, alarm) => self.agenda.after(micros(delay), Step::Alarm { id, alarm }),
+                Order::Started(id) => self.judge_pools(id),
                 Order::Broken(what) => self.breaks(what),
                 Order::Reached(what) => self.tally.reached(what),
             }

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::{Calendar, Terms};
+use crate::agenda::Time;
 
 /// Two times that are the same, but for the last digits.
 const SAME: f64 = 1e-4;
@@ -22,8 +23,12 @@ pub struct Start<'a> {
     pub ranks: &'a BTreeSet<u32>,
     /// Its user.
     pub user: u32,
+    /// The groups in which its user was at all times, and those in which it was at some.
+    pub groups: (BTreeSet<&'static str>, BTreeSet<&'static str>),
     /// Its queue.
     pub queue: Option<&'a str>,
+    /// Its bank.
+    pub bank: Option<&'a str>,
     /// The reservation that it names.
     pub named: Option<&'a str>,
     /// Seconds after which it may be ended.
@@ -39,16 +44,30 @@ enum Sure {
 }
 
 impl Terms {
-    fn admits(&self, job: &Start<'_>) -> bool {
-        self.dedicated
-            && (self.users.is_empty() || self.users.contains(&job.user))
-            && (self.queues.is_empty() || job.queue.is_some_and(|queue| self.queues.contains(queue)))
+    /// Does it admit a job? Which users a group has, the scheduler may know late.
+    fn admits(&self, job: &Start<'_>) -> Sure {
+        let one_of = |names: &BTreeSet<String>, own: Option<&str>| {
+            names.is_empty() || own.is_some_and(|own| names.contains(own))
+        };
+        if !self.dedicated || !one_of(&self.queues, job.queue) || !one_of(&self.banks, job.bank) {
+            return Sure::No;
+        }
+        let of_group =
+            |groups: &BTreeSet<&'static str>| groups.iter().any(|group| self.groups.contains(*group));
+        let everybody = self.users.is_empty() && self.groups.is_empty();
+        if everybody || self.users.contains(&job.user) || of_group(&job.groups.0) {
+            Sure::Yes
+        } else if of_group(&job.groups.1) {
+            Sure::Perhaps
+        } else {
+            Sure::No
+        }
     }
 
-    /// Is a job a member of it?
+    /// May a job be a member of it?
     fn is_of(&self, name: &str, job: &Start<'_>) -> bool {
         let by_itself = || self.magnetic || !self.queues.is_empty();
-        self.admits(job) && job.named.map_or_else(by_itself, |named| named == name)
+        self.admits(job) != Sure::No && job.named.map_or_else(by_itself, |named| named == name)
     }
 
     /// Is a job within one of its times?
@@ -101,6 +120,38 @@ impl Calendar {
             Some(name) => self.named(job, name),
             None => self.of_queue(job),
         }
+    }
+
+    /// Is this start as reservations of pools have it, which have been as they are since its decision? Of each, `units` tells those
+    /// that the job has, those that other jobs hold from that time on, and all.
+    ///
+    /// # Errors
+    /// The reservation that it breaks.
+    pub fn judge_pools(
+        &self,
+        job: &Start<'_>,
+        decided: Time,
+        units: impl Fn(&str, f64) -> (u64, u64, u64),
+    ) -> Result<bool, String> {
+        let mut judged = false;
+        for (name, terms) in self.settled(decided) {
+            for (start, end) in terms.times_after(job.at + SAME).take(64) {
+                let from = (start - terms.margin).max(job.at);
+                if from >= job.end - SAME || end <= self.latest || terms.may_miss(start, self.latest) {
+                    continue;
+                }
+                for (pool, kept) in &terms.pools {
+                    let (own, held, all) = units(pool, from + SAME);
+                    judged |= own > 0;
+                    if own > 0 && own + held + kept > all {
+                        return Err(format!(
+                            "{job:?} has {own} of {pool}, others hold {held} of {all} from {from} on, where {name} keeps {kept}"
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(judged)
     }
 
     /// Nodes of reservations that are for others are not taken.
@@ -156,7 +207,7 @@ impl Calendar {
         let entry = self.entries.get(name).filter(|entry| !entry.now.is_empty());
         let Some(entry) = entry else { return Err(format!("{job:?}: there is no such reservation")) };
         let allows = |terms: &Terms| {
-            terms.admits(job)
+            terms.admits(job) != Sure::No
                 && match (terms.is_open(job.at, self.latest), terms.after) {
                     (Sure::Yes, _) => terms.takes(job),
                     (Sure::Perhaps, "free") | (Sure::No, "free") => true,
@@ -175,10 +226,12 @@ impl Calendar {
         let Some(queue) = job.queue else { return Ok(()) };
         let (mut open, mut over) = (Vec::new(), None);
         for entry in self.entries.values() {
-            let about = |terms: &&Terms| terms.queues.contains(queue) && !terms.magnetic && terms.admits(job);
+            let about = |terms: &&Terms| {
+                terms.queues.contains(queue) && !terms.magnetic && terms.admits(job) != Sure::No
+            };
             let mut all = entry.now.iter().flatten().filter(about);
             let Some(terms) = all.next() else { continue };
-            if entry.now.len() > 1 {
+            if entry.now.len() > 1 || terms.admits(job) == Sure::Perhaps {
                 return Ok(());
             }
             match terms.is_open(job.at, self.latest) {
@@ -221,7 +274,18 @@ mod tests {
         calendar.made("w", Some(terms), true, 0);
         let ranks = BTreeSet::from([rank]);
         let (queue, preemptible_after) = (None, Some(5));
-        let start = Start { at, end, limit_end: end, ranks: &ranks, user, queue, named, preemptible_after };
+        let start = Start {
+            at,
+            end,
+            limit_end: end,
+            ranks: &ranks,
+            user,
+            groups: Default::default(),
+            queue,
+            bank: None,
+            named,
+            preemptible_after,
+        };
         calendar.judge(&start).is_ok()
     }
 
@@ -251,6 +315,70 @@ mod tests {
     }
 
     #[test]
+    fn feat_26_members_by_group_and_bank() {
+        let of = |banks: &[&str]| Terms {
+            users: BTreeSet::new(),
+            groups: BTreeSet::from(["g".to_owned()]),
+            banks: banks.iter().map(|bank| (*bank).to_owned()).collect(),
+            ..terms()
+        };
+        let ranks = BTreeSet::from([0]);
+        let admitted = |terms: Terms, always: &[&'static str], ever: &[&'static str], bank| {
+            terms.admits(&Start {
+                at: 100.0,
+                end: 110.0,
+                limit_end: 110.0,
+                ranks: &ranks,
+                user: 7,
+                groups: (always.iter().copied().collect(), ever.iter().copied().collect()),
+                queue: None,
+                bank,
+                named: Some("w"),
+                preemptible_after: None,
+            })
+        };
+        assert_eq!(admitted(of(&[]), &["g"], &["g"], None), Sure::Yes);
+        assert_eq!(admitted(of(&[]), &[], &["g"], None), Sure::Perhaps);
+        assert_eq!(admitted(of(&[]), &["h"], &["h"], None), Sure::No);
+        assert_eq!(admitted(of(&["b"]), &["g"], &["g"], Some("b")), Sure::Yes);
+        assert_eq!(admitted(of(&["b"]), &["g"], &["g"], Some("c")), Sure::No);
+        assert_eq!(admitted(of(&["b"]), &["g"], &["g"], None), Sure::No);
+    }
+
+    #[test]
+    fn feat_11_no_more_of_a_pool_than_a_reservation_leaves() {
+        let keeps = Terms {
+            dedicated: false,
+            ranks: Some(BTreeSet::new()),
+            pools: [("p".to_owned(), 60)].into(),
+            ..terms()
+        };
+        let mut calendar = Calendar::default();
+        calendar.made("w", Some(keeps), true, 5);
+        let ranks = BTreeSet::new();
+        let judged = |end, decided, own, held| {
+            let start = Start {
+                at: 0.0,
+                end,
+                limit_end: end,
+                ranks: &ranks,
+                user: 7,
+                groups: Default::default(),
+                queue: None,
+                bank: None,
+                named: None,
+                preemptible_after: None,
+            };
+            calendar.judge_pools(&start, decided, |_, from| (own, if from < 95.0 { held } else { 0 }, 100))
+        };
+        assert_eq!(judged(91.0, 9, 30, 10), Ok(true));
+        judged(91.0, 9, 31, 10).unwrap_err();
+        assert_eq!(judged(90.0, 9, 31, 10), Ok(false), "it ends before the margin");
+        assert_eq!(judged(91.0, 5, 31, 10), Ok(false), "it was decided before");
+        assert_eq!(judged(91.0, 9, 0, 50), Ok(false), "it has none");
+    }
+
+    #[test]
     fn who_fills_ends_when_it_begins() {
         let fills = |fill, end| {
             let mut calendar = Calendar::default();
@@ -262,7 +390,9 @@ mod tests {
                 limit_end: 500.0,
                 ranks: &ranks,
                 user: 8,
+                groups: Default::default(),
                 queue: None,
+                bank: None,
                 named: None,
                 preemptible_after: Some(5),
             };

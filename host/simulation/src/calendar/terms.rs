@@ -2,10 +2,12 @@
 //!
 //! Must never know other reservations.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::Idset;
 use serde_json::Value;
+
+use crate::flow::factor;
 
 /// Most times of one reservation that a world sees.
 const TIMES_MAX: usize = 2000;
@@ -43,8 +45,14 @@ pub struct Terms {
     pub fixed: Option<(f64, BTreeSet<u32>)>,
     /// Members.
     pub users: BTreeSet<u32>,
+    /// Members are in one of these groups, or are its users.
+    pub groups: BTreeSet<String>,
     /// Members.
     pub queues: BTreeSet<String>,
+    /// Members.
+    pub banks: BTreeSet<String>,
+    /// Units of pools that it keeps.
+    pub pools: BTreeMap<String, u64>,
     /// It attracts.
     pub magnetic: bool,
     /// Members may be elsewhere.
@@ -119,7 +127,10 @@ impl Terms {
             ("margin", row["margin"] == self.margin),
             ("overrun", row["overrun"] == self.overrun),
             ("users", told_users == users),
+            ("groups", set(&row["who"]["groups"]) == self.groups),
             ("queues", set(&row["who"]["queues"]) == self.queues),
+            ("banks", set(&row["who"]["banks"]) == self.banks),
+            ("pools", pools_told(&row["pools"]).as_ref() == Some(&self.pools)),
             ("magnetic", row["who"]["magnetic"] == self.magnetic),
             ("flex", row["flex"] == self.flex),
             ("overlap", row["overlap"] == self.overlap),
@@ -210,4 +221,13 @@ impl Terms {
         }
         Ok(told)
     }
+}
+
+/// Units of pools as a row has them, in words; `None` if one of them cannot be read.
+fn pools_told(row: &Value) -> Option<BTreeMap<String, u64>> {
+    let one = |(pool, said): (&String, &Value)| {
+        let (count, unit) = said.as_str()?.split_once(' ').unwrap_or((said.as_str()?, ""));
+        Some((pool.clone(), count.parse::<u64>().ok()?.checked_mul(factor(unit))?))
+    };
+    row.as_object().into_iter().flatten().map(one).collect()
 }

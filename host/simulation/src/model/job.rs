@@ -143,9 +143,12 @@ pub fn jobspec(plan: &JobPlan, limit: f64) -> Value {
         ..Simple::default()
     };
     let mut spec = simple.build();
-    // Both are attributes that every jobspec may have.
+    // All are attributes that every jobspec may have.
     if let Some(name) = plan.reservation {
         let _ = spec.set_system_attr("fluxgate.reservation", name.into());
+    }
+    if let Some(bank) = plan.bank {
+        let _ = spec.set_system_attr("bank", bank.into());
     }
     if let Some(after) = plan.preemptible_after {
         let _ = spec.set_system_attr("preemptible-after", after.into());
@@ -164,6 +167,7 @@ pub fn jobspec(plan: &JobPlan, limit: f64) -> Value {
     }
     if !plan.flow.is_none() {
         let first = &mut spec["resources"][0];
+        let first = if plan.beside.storage > 0 { &mut first["with"][0] } else { first };
         let slot = if plan.nodes > 0 { &mut first["with"][0]["with"] } else { &mut first["with"] };
         slot.as_array_mut().into_iter().for_each(|slot| slot.extend(Asked::resources(plan.flow.slot)));
         if let Some(node) = first["with"].as_array_mut().filter(|_| plan.nodes > 0) {

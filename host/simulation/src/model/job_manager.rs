@@ -293,6 +293,7 @@ impl JobManager {
         job.parts.clear();
         job.starts += 1;
         job.started = self.time;
+        sight.orders.push(Order::Started(id));
         let begin = r.pointer("/execution/starttime").and_then(Value::as_f64).unwrap_or(0.0);
         let (limit, expiration, state) = (job.requested, job.expiration, job.state);
         let wanted = if limit > 0.0 { begin + limit } else { 0.0 };

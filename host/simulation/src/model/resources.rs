@@ -60,10 +60,11 @@ impl ResourceService {
             "R_lite": [{"rank": idset(&ranks), "children": children}],
             "nodelist": [names.join(",")], "starttime": 0.0, "expiration": self.expiration,
         }});
-        if let Some(graph) = book.storage.graph() {
-            r["scheduling"] = json!({ "graph": graph });
-        } else if let Some(scheduling) = book.flow.scheduling() {
+        if let Some(scheduling) = book.flow.scheduling() {
             r["scheduling"] = scheduling;
+        }
+        if let Some(graph) = book.storage.graph() {
+            r["scheduling"]["graph"] = graph;
         }
         let up: BTreeSet<u32> =
             ranks.iter().copied().filter(|r| !book.down.contains(r) && !book.lost.contains(r)).collect();

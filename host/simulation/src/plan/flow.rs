@@ -12,11 +12,18 @@ use crate::flow::{Amounts, Pool, Pools};
 /// The least amounts of each kind: capacities and amounts are multiples of them.
 const STEPS: Amounts = [50, 100_000_000];
 
-/// The pools of a machine of this many nodes, and the jobs that ask for some.
-pub(super) fn draw(seed: u64, jobs: &mut [JobPlan], nodes: u32, cores: u32) -> [Pools; 2] {
+/// The pools of a machine of this many nodes and cores of each, and the jobs that ask for some; over this many racks in order, or
+/// as it is drawn.
+pub(super) fn draw(
+    seed: u64,
+    jobs: &mut [JobPlan],
+    (nodes, cores): (u32, u32),
+    racks: Option<u32>,
+) -> [Pools; 2] {
     let mut dice = Dice::new(seed, "flow");
-    let count = dice.range(1, u64::from(nodes.min(3))) as usize;
-    let in_order = dice.often(500);
+    let drawn = dice.range(1, u64::from(nodes.min(3))) as u32;
+    let in_order = dice.often(500) || racks.is_some();
+    let count = racks.unwrap_or(drawn) as usize;
     let mut racks = vec![BTreeSet::new(); count];
     for rank in 0..nodes {
         let rack = match in_order {
@@ -101,6 +108,8 @@ fn of_job(dice: &mut Dice, job: &mut JobPlan, nodes: u32, cores: u32, wide: bool
         return;
     }
     match dice.below(3) {
+        // Storage is beside whole nodes.
+        _ if job.beside.storage > 0 => {}
         0 => {
             (job.exclusive, job.slots, job.cores, job.gpus) = (true, 0, 1, 0);
             job.nodes = dice.range(1, u64::from(nodes)) as u32;

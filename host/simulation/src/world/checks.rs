@@ -37,6 +37,7 @@ impl World {
         if now >= calm && !self.calm {
             self.becomes_calm();
         }
+        self.withhold();
         let quiet = self.is_quiet();
         self.check_reservations(quiet);
         self.check_marks(quiet);
@@ -163,10 +164,10 @@ impl World {
         if let Some(rank) = self.book.down.iter().find(|r| !down.contains(r) && !self.book.lost.contains(r)) {
             return self.breaks(format!("rank {rank} is down, and the scheduler does not know"));
         }
-        // Their ranks are withheld until the next count after the job is gone. In worlds with flow jobs take long for that.
-        let late = !self.book.lost.is_empty() && self.book.flow.is_there();
+        let now = self.agenda.now();
+        let late = |rank: &u32| self.withheld.get(rank).is_some_and(|until| now < *until);
         let known =
-            |rank: &u32| self.book.down.contains(rank) || self.book.storage.may_be_down(*rank) || late;
+            |rank: &u32| self.book.down.contains(rank) || self.book.storage.may_be_down(*rank) || late(rank);
         let unused: Vec<u32> = down.into_iter().filter(|rank| !known(rank)).collect();
         if let Some(rank) = unused.into_iter().find(|rank| !self.book.lost.contains(rank)) {
             return self.breaks(format!("rank {rank} is up, and the scheduler does not use it"));
@@ -204,6 +205,19 @@ impl World {
     fn may_withhold(&self) -> bool {
         let running = self.jobs.jobs.values().filter(|job| job.r.is_some());
         running.map(|job| job.id).any(|id| self.jobs.unreadable.contains(&id) || self.names_lost(id))
+    }
+
+    /// The ranks of a job whose R names lost ones are withheld until the next count after it is gone, by a scheduler that began since.
+    fn withhold(&mut self) {
+        let until = self.agenda.now() + self.doubt();
+        let lost = &self.book.lost;
+        let of = |job: &Job| {
+            units(job.r.as_ref()?).ok().map(|units| units.into_iter().map(|unit| unit.0).collect())
+        };
+        let sets = self.jobs.jobs.values().filter_map(of);
+        let sets = sets.filter(|ranks: &BTreeSet<u32>| !ranks.is_disjoint(lost));
+        let ranks: BTreeSet<u32> = sets.flatten().collect();
+        self.withheld.extend(ranks.into_iter().map(|rank| (rank, until)));
     }
 
     /// Does a job hold something on ranks that are lost?

@@ -115,6 +115,7 @@ impl World {
             Kind::Nonsense => self.nonsense(&mut dice),
             Kind::Reserve => self.reserve(&mut dice),
             Kind::Mark => self.mark(&mut dice, true),
+            Kind::Group => self.group_changes(&mut dice, until),
         }
     }
 
@@ -128,6 +129,7 @@ impl World {
                 self.see(|resources, _, sight| resources.turn(&ranks, true, sight));
             }
             Kind::Mark => self.mark(&mut Dice::new(fault.seed, "fault"), false),
+            Kind::Group => self.groups_are_there(),
             _ => {}
         }
     }

@@ -16,7 +16,7 @@ use crate::agenda::{SECOND, Time, micros};
 use crate::book::units;
 use crate::calendar::{Seen, Start, Terms, Version};
 use crate::model::OWNER;
-use crate::model::job::State;
+use crate::model::job::{Job, State};
 use crate::plan::Act;
 
 /// Without faults for so long, operators end what is reserved for later, and then whatever is left.
@@ -57,6 +57,7 @@ impl World {
                 .breaks(format!("lost reservations: {}, and unread: {}", payload["lost"], self.unread));
         }
         let rows = payload["reservations"].as_array().cloned().unwrap_or_default();
+        self.judge_groups(&rows);
         let now = self.agenda.now();
         match self.calendar.listed(&rows, seen, payload["now"].as_f64().unwrap_or_default(), now) {
             Ok(()) if rows.is_empty() => {}
@@ -165,28 +166,59 @@ impl World {
         if self.is_held() {
             return self.breaks(format!("job {id} starts, and reservations are lost"));
         }
-        let time = |key: &str| r["execution"][key].as_f64().unwrap_or_default();
-        let forever = |time: f64| if time > 0.0 { time } else { f64::INFINITY };
-        let (at, end) = (time("starttime"), forever(time("expiration")));
-        let limit_end = if job.requested > 0.0 { at + job.requested } else { f64::INFINITY };
         let ranks: BTreeSet<u32> = units(r).unwrap_or_default().into_iter().map(|(rank, ..)| rank).collect();
-        let start = Start {
-            at,
-            end,
-            limit_end: if self.jobs.instance_ends { end } else { limit_end },
-            ranks: &ranks,
-            user: job.plan.userid,
-            queue: job.plan.queue,
-            named: job.plan.reservation,
-            preemptible_after: job.plan.preemptible_after,
-        };
+        let start = self.start_of(job, r, &ranks);
+        let (end, named) = (start.end, start.named);
         let fills = end < start.limit_end - 1.0;
         if let Err(what) = self.calendar.judge(&start) {
             self.breaks(format!("job {id}: {what}"));
-        } else if job.plan.reservation.is_some() {
+        } else if named.is_some() {
             self.tally.reached("a member of a reservation starts");
         } else if fills {
             self.tally.reached("a job fills the time before a reservation");
+        }
+    }
+
+    fn start_of<'a>(&self, job: &'a Job, r: &Value, ranks: &'a BTreeSet<u32>) -> Start<'a> {
+        let time = |key: &str| r["execution"][key].as_f64().unwrap_or_default();
+        let (at, end) = (time("starttime"), forever(time("expiration")));
+        let limit_end = if job.requested > 0.0 { at + job.requested } else { f64::INFINITY };
+        Start {
+            at,
+            end,
+            limit_end: if self.jobs.instance_ends { end } else { limit_end },
+            ranks,
+            user: job.plan.userid,
+            groups: self.groups.of(job.plan.userid),
+            queue: job.plan.queue,
+            bank: job.plan.bank,
+            named: job.plan.reservation,
+            preemptible_after: job.plan.preemptible_after,
+        }
+    }
+
+    /// A job has started: of pools it takes nothing that was kept when that was decided.
+    pub(super) fn judge_pools(&mut self, id: u64) {
+        let decided = self.decided.remove(&id);
+        let Some((decided, job)) = decided.zip(self.jobs.jobs.get(&id)) else { return };
+        let Some(r) = job.r.as_ref().filter(|_| self.plan.profile.is_site()) else { return };
+        let ranks = BTreeSet::new();
+        let start = self.start_of(job, r, &ranks);
+        let units = |pool: &str, from: f64| {
+            let others = self.jobs.jobs.values().filter(|other| other.id != id);
+            // Those that the scheduler expects to run then, whatever it knows of their limits.
+            let held = others.filter(|other| {
+                let first = other.r.as_ref().and_then(|r| r["execution"]["expiration"].as_f64());
+                other.state == State::Run
+                    && forever(other.expiration).min(forever(first.unwrap_or(0.0))) > from
+            });
+            let held = held.map(|other| self.book.units_of(other.id, pool)).sum();
+            (self.book.units_of(id, pool), held, self.book.pool(pool).map_or(0, |(all, _)| all))
+        };
+        match self.calendar.judge_pools(&start, decided, units) {
+            Ok(true) => self.tally.reached("a job starts with units of a pool of a reservation"),
+            Ok(false) => {}
+            Err(what) => self.breaks(format!("job {id}: {what}")),
         }
     }
 
@@ -283,7 +315,8 @@ impl World {
                     let old = job.started + TOLD < now && time("starttime") < from - 1e-3;
                     old && later(time("expiration"))
                         && later(job.expiration)
-                        && self.book.of(job.id).iter().any(|unit| ranks.contains(&unit.0))
+                        && (self.book.of(job.id).iter().any(|unit| ranks.contains(&unit.0))
+                            || terms.pools.keys().any(|pool| self.book.units_of(job.id, pool) > 0))
                 });
                 if let Some(job) = across {
                     wrong = Some(format!(
@@ -319,8 +352,8 @@ impl World {
         if !self.calendar.is_over(self.now()) {
             return;
         }
-        let waits = |job: &&crate::model::job::Job| job.state == State::Sched;
-        let stuck = |job: &&crate::model::job::Job| self.is_held_up(job.id);
+        let waits = |job: &&Job| job.state == State::Sched;
+        let stuck = |job: &&Job| self.is_held_up(job.id);
         let ids: Vec<u64> = self.jobs.jobs.values().filter(waits).filter(stuck).map(|job| job.id).collect();
         if all {
             for id in ids {
@@ -334,25 +367,33 @@ impl World {
     pub(super) fn is_held_up(&self, id: u64) -> bool {
         let Some(job) = self.jobs.jobs.get(&id) else { return true };
         let of_queue = |terms: &Terms| job.plan.queue.is_some_and(|queue| terms.queues.contains(queue));
-        let admits = |terms: &Terms| {
+        let (always, ever) = self.groups.of(job.plan.userid);
+        // A group of which its user was sometimes one holds it up, and does not free it.
+        let admits = |terms: &Terms, groups: &BTreeSet<&'static str>| {
+            let everybody = terms.users.is_empty() && terms.groups.is_empty();
+            let of_group = || groups.iter().any(|group| terms.groups.contains(*group));
+            let of_bank = || job.plan.bank.is_some_and(|bank| terms.banks.contains(bank));
             terms.dedicated
-                && (terms.users.is_empty() || terms.users.contains(&job.plan.userid))
+                && (everybody || terms.users.contains(&job.plan.userid) || of_group())
                 && (terms.queues.is_empty() || of_queue(terms))
+                && (terms.banks.is_empty() || of_bank())
         };
         match job.plan.reservation {
             // A reservation that is over frees those whom it admitted.
             Some(name) => {
                 let known = self.calendar.known(name).and_then(Option::as_ref);
-                !known.is_some_and(|terms| terms.after == "free" && admits(terms))
+                !known.is_some_and(|terms| terms.after == "free" && admits(terms, &always))
             }
-            None => self
-                .calendar
-                .names()
-                .iter()
-                .flat_map(|name| self.calendar.versions(name))
-                .any(|terms| of_queue(terms) && admits(terms) && !terms.magnetic && terms.after == "wait"),
+            None => self.calendar.names().iter().flat_map(|name| self.calendar.versions(name)).any(|terms| {
+                of_queue(terms) && admits(terms, &ever) && !terms.magnetic && terms.after == "wait"
+            }),
         }
     }
+}
+
+/// A time, where 0 is none.
+fn forever(time: f64) -> f64 {
+    if time > 0.0 { time } else { f64::INFINITY }
 }
 
 fn job_runs(state: Option<State>) -> bool {

@@ -47,6 +47,13 @@ pub(super) struct Scheduler {
     up: BTreeSet<u32>,
 }
 
+impl Scheduler {
+    /// What it finds when it looks groups up.
+    pub(super) fn set_groups(&self, groups: Option<BTreeMap<String, BTreeSet<u32>>>) {
+        self.outside.set_groups(groups);
+    }
+}
+
 impl World {
     pub(super) fn start_scheduler(&mut self) {
         if self.scheduler.is_some() {
@@ -54,6 +61,7 @@ impl World {
         }
         self.lives += 1;
         self.no_marks();
+        self.decided.clear();
         // Who was not there was blamed for nothing.
         self.jobs.whims = 0;
         self.links += 1;
@@ -96,6 +104,7 @@ impl World {
         };
         scheduler.service.start();
         self.scheduler = Some(scheduler);
+        self.groups_begin();
         self.flush();
         self.plan_turn(0);
         self.agenda.after(SECOND, Step::Pump { life });
@@ -266,6 +275,7 @@ impl World {
             self.breaks(what);
         }
         for (id, r) in starts {
+            self.decided.insert(id, self.agenda.now());
             self.judge_start(id, &r);
             self.judge_marks(id, &r);
         }

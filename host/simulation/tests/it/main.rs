@@ -57,13 +57,41 @@ fn feat_26_reservations_outlive_any_end_of_the_scheduler() {
 /// No storage and no licence is held twice, and each is beside its node: by whole vertices and by unit.
 #[test]
 fn storage_is_held_once_whatever_ends() {
-    all_hold(0..300, Profile::Storage);
+    all_hold(0..200, Profile::Storage);
 }
 
 /// No pool gives more flow than it has, to whole nodes or to slots, and both sides agree on what is held.
 #[test]
 fn flow_is_held_once_whatever_ends() {
-    all_hold(0..300, Profile::Flow);
+    all_hold(0..200, Profile::Flow);
+}
+
+/// FEAT-26, FEAT-11: storage, flow and reservations together, with members by group and bank, and amounts of pools that are kept.
+#[test]
+fn feat_26_a_site_with_everything_holds_whatever_ends() {
+    all_hold(0..100, Profile::Site);
+    if compiled().1 {
+        all_hold(0..40, Profile::PoliciesSite);
+    }
+}
+
+#[test]
+fn seeds_reach_what_a_site_is_simulated_for() {
+    let (compiled, _) = compiled();
+    let mut tally = Tally::default();
+    (200..240).for_each(|seed| {
+        tally.add(&run(seed, Profile::Site, &Keep::default(), &compiled, false).tally);
+    });
+    for what in [
+        "a job starts with units of a pool of a reservation",
+        "a job with flow starts",
+        "a job with storage starts",
+        "a member of a reservation starts",
+        "a reservation has the users of a group",
+        "groups cannot be looked up",
+    ] {
+        assert!(tally.reached.contains_key(what), "{what}");
+    }
 }
 
 #[test]
@@ -91,11 +119,13 @@ fn the_same_seed_is_the_same_world_to_the_byte() {
             Profile::Builtin,
             Profile::Reservations,
             Profile::Flow,
+            Profile::Site,
             Profile::Policies,
             Profile::PoliciesReservations,
+            Profile::PoliciesSite,
         ][..]
     } else {
-        &[Profile::Builtin, Profile::Reservations, Profile::Flow]
+        &[Profile::Builtin, Profile::Reservations, Profile::Flow, Profile::Site]
     };
     let mut hashes = std::collections::BTreeSet::new();
     for profile in profiles {

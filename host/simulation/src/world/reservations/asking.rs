@@ -2,19 +2,19 @@
 //!
 //! Must never know the answer.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
 use super::{Change, World};
 use crate::calendar::{Terms, Version};
 use crate::dice::Dice;
+use crate::flow::factor;
 use crate::model::OWNER;
-use crate::plan::{NAMES, QUEUES};
+use crate::plan::{BANKS, GROUPS, NAMES, QUEUES};
+use crate::world::groups::USERS;
 use crate::world::operators::{GUEST, What};
 
-/// Users of jobs.
-const USERS: [u32; 4] = [1001, 1002, 1003, 1004];
 const RUNNING: [&str; 4] = ["refuse", "ignore", "shorten", "end"];
 const AFTER: [&str; 2] = ["wait", "free"];
 
@@ -134,6 +134,9 @@ impl World {
         }
         if dedicated {
             self.draw_members(&mut terms, &mut payload, dice);
+            self.draw_groups(&mut terms, &mut payload, dice);
+        } else if self.plan.profile.is_site() && dice.often(500) {
+            self.draw_pools(&mut terms, &mut payload, dice);
         } else if dice.often(200) {
             let float = dice.seconds(1.0, 60.0);
             (terms.float, payload["float"]) = (Some(float), float.into());
@@ -198,6 +201,60 @@ impl World {
         }
     }
 
+    /// Members by groups and banks.
+    fn draw_groups(&self, terms: &mut Terms, payload: &mut Value, dice: &mut Dice) {
+        if !self.plan.profile.is_site() {
+            return;
+        }
+        if dice.often(400) {
+            terms.groups = some(dice, &GROUPS).into_iter().map(str::to_owned).collect();
+            payload["groups"] = json!(terms.groups);
+            if dice.often(500) {
+                terms.users.clear();
+                payload["users"] = json!([]);
+            }
+        }
+        if dice.often(250) {
+            terms.banks = some(dice, &BANKS).into_iter().map(str::to_owned).collect();
+            payload["banks"] = json!(terms.banks);
+        }
+    }
+
+    /// Amounts of pools, often without nodes.
+    fn draw_pools(&self, terms: &mut Terms, payload: &mut Value, dice: &mut Dice) {
+        let (pools, said) = self.some_pools(dice);
+        (terms.pools, payload["pools"]) = (pools, said);
+        if dice.often(600) {
+            (terms.wanted, terms.replace, terms.ranks) = (None, false, Some(BTreeSet::new()));
+            for key in ["hosts", "nodes", "replace"] {
+                payload.as_object_mut().and_then(|payload| payload.remove(key));
+            }
+        }
+    }
+
+    /// Pools with their amounts, and as they are asked for.
+    fn some_pools(&self, dice: &mut Dice) -> (BTreeMap<String, u64>, Value) {
+        let (mut pools, mut said) = (BTreeMap::new(), json!({}));
+        let names = self.book.pools();
+        for _ in 0..dice.range(1, 3) {
+            let mut name = dice.pick(&names).clone();
+            if dice.often(100) {
+                name = (*dice.pick(&["licence", "power", "bandwidth", "power/power9"])).to_owned();
+            }
+            let (size, unit) = self.book.pool(&name).unwrap_or((1, ""));
+            let percent = *dice.pick(&[1, 30, 50, 99, 100]);
+            let number = dice.range(1, (size / factor(unit).max(1)).max(1));
+            let (text, units) = match dice.below(4) {
+                0 => ("all".to_owned(), size),
+                1 => (format!("{percent}%"), (size * percent).div_ceil(100)),
+                _ => (format!("{number}{unit}"), number * factor(unit).max(1)),
+            };
+            said[&name] = text.into();
+            pools.insert(name, units);
+        }
+        (pools, said)
+    }
+
     fn ask_alter(&mut self, name: &str, old: &Terms, dice: &mut Dice) {
         let (now, number) = (self.now(), self.calendar.number());
         let mut terms = Terms { number, ..old.clone() };
@@ -207,7 +264,9 @@ impl World {
             // Others may be chosen.
             terms.ranks = None;
         }
-        let parts: BTreeSet<u64> = (0..dice.range(1, 2)).map(|_| dice.below(12)).collect();
+        let parts: BTreeSet<u64> = (0..dice.range(1, 2))
+            .map(|_| dice.below(if self.plan.profile.is_site() { 16 } else { 12 }))
+            .collect();
         for part in parts {
             let (key, value): (&str, Value) = match part {
                 0 => {
@@ -260,6 +319,30 @@ impl World {
                     }
                     terms.after = *dice.pick(&AFTER);
                     ("after", terms.after.into())
+                }
+                12 => {
+                    let group = *dice.pick(&GROUPS);
+                    terms.groups.insert(group.to_owned());
+                    ("groups_add", json!([group]))
+                }
+                13 => {
+                    let group = *dice.pick(&GROUPS);
+                    terms.groups.remove(group);
+                    ("groups_remove", json!([group]))
+                }
+                14 => {
+                    let bank = *dice.pick(&BANKS);
+                    let add = dice.often(500);
+                    match add {
+                        true => drop(terms.banks.insert(bank.to_owned())),
+                        false => drop(terms.banks.remove(bank)),
+                    }
+                    (if add { "banks_add" } else { "banks_remove" }, json!([bank]))
+                }
+                15 => {
+                    let (pools, said) = self.some_pools(dice);
+                    terms.pools = pools;
+                    ("pools", said)
                 }
                 _ => {
                     terms.fill = dice.often(500);
