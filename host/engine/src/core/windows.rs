@@ -164,8 +164,10 @@ impl Core {
         let (mut changed, mut released) = (Vec::new(), Vec::new());
         for held in all {
             let window = &held.window;
-            let idle = window.is_active(now) && !self.has_members(held.id, window);
-            let since = idle.then(|| held.idle_since.unwrap_or(now));
+            let begun = window.occurrences.first().map(|first| first.start).filter(|start| *start <= now);
+            let idle = begun.filter(|_| !self.has_members(held.id, window));
+            // The time in which the occurrence before was idle does not count.
+            let since = idle.map(|begun| held.idle_since.unwrap_or(now).max(begun));
             let after = window.release_when_idle.unwrap_or(f64::INFINITY);
             let due = since.is_some_and(|since| since + after <= now);
             self.windows.idle(&window.name, since.filter(|_| !due));

@@ -63,20 +63,35 @@ fn feat_21_a_window_without_members_ends_early() {
     engine.pass(330.0);
     let left = &engine.window("often").unwrap().occurrences;
     assert_eq!(left.iter().map(|at| at.start).collect::<Vec<_>>(), [900.0]);
+    // The next one is idle for so long again, though no pass was made in between.
+    let mut soon = dedicated(window("soon", (340.0, 380.0), ranks("0")), &[1], &[], false);
+    soon.occurrences.push(fluxgate_engine::Occurrence {
+        start: 385.0,
+        end: 430.0,
+        begins: "soon".to_owned(),
+    });
+    soon.release_when_idle = Some(30.0);
+    put(&mut engine, soon, 335.0);
+    engine.pass(355.0);
+    engine.pass(390.0);
+    assert!(engine.window("soon").unwrap().is_active(390.0), "idle since it began, and not since 355 s");
+    assert_eq!(engine.next_wake(), Some(415.0));
+    engine.pass(415.0);
+    assert!(engine.window("soon").unwrap().occurrences.is_empty());
     // A member that waits keeps it, too.
-    let mut kept = dedicated(window("kept", (400.0, 800.0), ranks("1")), &[1], &[], false);
+    let mut kept = dedicated(window("kept", (450.0, 800.0), ranks("1")), &[1], &[], false);
     kept.release_when_idle = Some(30.0);
-    put(&mut engine, kept, 350.0);
+    put(&mut engine, kept, 415.0);
     assert_eq!(
-        come(&mut engine, 400.0, &[(9, 900.0, Some("kept"))]),
+        come(&mut engine, 450.0, &[(9, 900.0, Some("kept"))]),
         [] as [u64; 0],
         "longer than the window"
     );
-    engine.pass(430.0);
-    assert!(engine.window("kept").unwrap().is_active(430.0));
-    engine.step(fluxgate_engine::Event::Cancel { id: JobId(9) }, 440.0);
-    engine.pass(440.0);
-    assert_eq!(engine.next_wake(), Some(470.0));
+    engine.pass(480.0);
+    assert!(engine.window("kept").unwrap().is_active(480.0));
+    engine.step(fluxgate_engine::Event::Cancel { id: JobId(9) }, 490.0);
+    engine.pass(490.0);
+    assert_eq!(engine.next_wake(), Some(520.0));
 }
 
 #[test]

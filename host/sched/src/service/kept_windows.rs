@@ -4,6 +4,7 @@
 //! after that. A new scheduler reads the key before its first pass. Must never know what a window is for.
 
 use fluxgate_engine::{Event, Window};
+use fluxgate_formats::Idset;
 use fluxgate_wire::dialect;
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
@@ -158,8 +159,15 @@ impl Service {
                         Err(error) => super::reservations::not_repeated(&error),
                     }
                 }
+                let kept: Vec<(String, Idset)> =
+                    windows.iter().map(|window| (window.name.clone(), window.ranks.clone())).collect();
                 self.put_windows(windows);
-                if !more {
+                // Nodes that are down may have been replaced at once: the next scheduler must know the others.
+                let engine = self.engine.as_ref();
+                let is_as_kept = |(name, ranks): &(String, Idset)| {
+                    engine.and_then(|engine| engine.window(name)).is_none_or(|window| window.ranks == *ranks)
+                };
+                if !more && kept.iter().all(is_as_kept) {
                     self.kept_windows.written =
                         self.engine.as_ref().map_or(0, |engine| engine.windows_version());
                 }

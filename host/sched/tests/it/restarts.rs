@@ -166,6 +166,27 @@ fn feat_94_chosen_nodes_keep_their_places_while_brokers_come_up() {
     assert_eq!(shown(&mut world), ("0,2".to_owned(), "planned".to_owned()));
 }
 
+/// FEAT-94: what a new scheduler chose at once is what the one after it has, when the reservation has begun meanwhile.
+#[test]
+fn feat_94_nodes_that_were_replaced_at_a_start_are_kept() {
+    let mut world = World::serving(&table());
+    world.submit_as(7, 1, 8, 90_000.0);
+    world.settle();
+    let two = json!({"kind": "dedicated", "nodes": 2, "users": [1000], "running": "ignore"});
+    reserve(&mut world, "dat", (1500.0, 6000.0), two);
+    let shown = |world: &mut World| world.told("reservation-show", &json!({"name": "dat"}))["ranks"].clone();
+    assert_eq!(shown(&mut world), "2-3");
+    // Not waited for: it begins in less than a second.
+    let at_once = 499.5 - (world.now() - 1000.0);
+    let mut world = world.restarted(&table(), at_once, "0-2");
+    world.settle();
+    assert_eq!(shown(&mut world), "0,2");
+    world.advance(10.0);
+    let mut world = world.restarted(&table(), 10.0, "0-3");
+    world.settle();
+    assert_eq!(shown(&mut world), "0,2", "it has begun");
+}
+
 /// FEAT-94: a reservation that comes again is not lost when the instance is down for longer than was made ahead.
 #[test]
 fn feat_94_a_repeated_reservation_outlives_a_long_pause() {
