@@ -179,6 +179,12 @@ impl Flow {
         (at < pools.len()).then_some((kind, at))
     }
 
+    /// Are there pools of this kind that none feeds?
+    pub fn has_sources(&self, kind: &str) -> bool {
+        let kind = KINDS.iter().position(|(known, _)| *known == kind);
+        kind.is_some_and(|kind| self.kinds[kind].pools.iter().any(|pool| pool.from.is_none()))
+    }
+
     /// Units of a pool, and the unit of its description.
     pub fn pool(&self, name: &str) -> Option<(u64, &'static str)> {
         let (kind, at) = self.find(name)?;

@@ -192,7 +192,8 @@ impl Calendar {
         let least = job.preemptible_after.map(|after| job.at + f64::from(after));
         let fills = |terms: &Terms| {
             let from = |time: (f64, f64)| (time.0 - terms.margin - job.end).abs() < SAME;
-            let there = terms.ranks.as_ref().is_none_or(|ranks| !ranks.is_disjoint(job.ranks));
+            let ranks = terms.ranks.as_ref();
+            let there = ranks.is_none_or(|ranks| !ranks.is_disjoint(job.ranks)) || !terms.pools.is_empty();
             terms.fill && there && terms.all_times().any(from)
         };
         let mut all = self.entries.values().flat_map(|entry| &entry.now).flatten();

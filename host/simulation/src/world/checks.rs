@@ -235,7 +235,15 @@ impl World {
         }
         let asks = self.jobs.jobs.values().filter(|job| job.state == State::Sched && job.pending);
         // Who waits for a reservation that is not there holds up nobody.
-        let asks = asks.filter(|job| !reserved || !self.is_held_up(job.id));
+        let (held, asks): (Vec<_>, Vec<_>) = asks.partition(|job| reserved && self.is_held_up(job.id));
+        // Whether somebody is a member who was of a group at times, the scheduler knows.
+        let in_doubt = |user: u32| {
+            let (always, ever) = self.groups.of(user);
+            always != ever
+        };
+        let held = held.into_iter().filter(|job| in_doubt(job.plan.userid));
+        let doubtful: BTreeSet<Option<&str>> = held.map(|job| job.plan.queue).collect();
+        let asks = asks.into_iter().filter(|job| !doubtful.contains(&job.plan.queue));
         let mut waiting: Vec<_> = asks
             .map(|job| {
                 // The founding revision does not tell when a job was submitted, so that its id says it.

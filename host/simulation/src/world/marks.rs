@@ -75,6 +75,8 @@ impl World {
         match message.errnum() {
             0 => {
                 self.book.storage.mark(&mark.path, mark.down);
+                // Nodes may be marked: others may be chosen for reservations.
+                self.calendar.nodes_change();
                 if self.marks.unread {
                     self.marks.set.insert(mark.path.clone());
                 }
@@ -132,6 +134,7 @@ impl World {
         if message.errnum() == errno::EIO {
             return self.tally.reached("marks cannot be read");
         }
+        self.calendar.nodes_change();
         let set = std::mem::take(&mut self.marks.set);
         if !set.is_empty() {
             self.tally.reached("a vertex is marked before the marks are read");

@@ -261,6 +261,21 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "5,9,15,1001",
         "a reservation that is to come again on a clock that was set back counted as over",
     ),
+    (
+        25_004_190,
+        Profile::Reservations,
+        "2,5-6,8-9,11",
+        "2,5,8,1003,1006,1009,1017-1019,2003,2009,2017-2019",
+        "nodes that a new scheduler replaced at once were others for the next, after the begin",
+    ),
+    (
+        24_004_260,
+        Profile::PoliciesReservations,
+        "1",
+        "3,1000,1007,1020,2012,2014",
+        "a time of a reservation was over at once, since the one before had been idle",
+    ),
+    (32_014_613, Profile::Site, "3-4,7", "1000,5006", "who may be a member of a group counted as held up"),
 ];
 
 #[test]

@@ -239,7 +239,11 @@ impl World {
         for _ in 0..dice.range(1, 3) {
             let mut name = dice.pick(&names).clone();
             if dice.often(100) {
-                name = (*dice.pick(&["licence", "power", "bandwidth", "power/power9"])).to_owned();
+                let odd = *dice.pick(&["licence", "power", "bandwidth", "power/power9"]);
+                // Of several sources one may be left, when all nodes of the others are lost.
+                if self.book.pool(odd).is_some() || !self.book.flow.has_sources(odd) {
+                    odd.clone_into(&mut name);
+                }
             }
             let (size, unit) = self.book.pool(&name).unwrap_or((1, ""));
             let percent = *dice.pick(&[1, 30, 50, 99, 100]);
