@@ -152,7 +152,7 @@ impl World {
             Err(error) => return self.breaks(format!("sched.resource-status: {error}")),
         };
         // What a job holds whose R names lost ranks is withheld, and no job's, for a scheduler that began since.
-        let withheld = self.jobs.jobs.keys().filter(|id| self.names_lost(**id));
+        let withheld = self.jobs.jobs.keys().filter(|id| self.ranks_with_lost(**id).is_some());
         let withheld: BTreeSet<Unit> = withheld.flat_map(|id| self.book.of(*id)).collect();
         let is_ours = |unit: &Unit| there(unit) && (theirs.contains(unit) || !withheld.contains(unit));
         let ours: BTreeSet<Unit> = self.book.held().into_iter().filter(is_ours).collect();
@@ -204,26 +204,25 @@ impl World {
     /// R, and gives nothing above nodes and no flow until the job is gone.
     fn may_withhold(&self) -> bool {
         let running = self.jobs.jobs.values().filter(|job| job.r.is_some());
-        running.map(|job| job.id).any(|id| self.jobs.unreadable.contains(&id) || self.names_lost(id))
+        running
+            .map(|job| job.id)
+            .any(|id| self.jobs.unreadable.contains(&id) || self.ranks_with_lost(id).is_some())
     }
 
     /// The ranks of a job whose R names lost ones are withheld until the next count after it is gone, by a scheduler that began since.
     fn withhold(&mut self) {
         let until = self.agenda.now() + self.doubt();
-        let lost = &self.book.lost;
-        let of = |job: &Job| {
-            units(job.r.as_ref()?).ok().map(|units| units.into_iter().map(|unit| unit.0).collect())
-        };
-        let sets = self.jobs.jobs.values().filter_map(of);
-        let sets = sets.filter(|ranks: &BTreeSet<u32>| !ranks.is_disjoint(lost));
-        let ranks: BTreeSet<u32> = sets.flatten().collect();
+        let named = self.jobs.jobs.keys().filter_map(|id| self.ranks_with_lost(*id));
+        let ranks: BTreeSet<u32> = named.flatten().collect();
         self.withheld.extend(ranks.into_iter().map(|rank| (rank, until)));
     }
 
-    /// Does a job hold something on ranks that are lost?
-    fn names_lost(&self, id: u64) -> bool {
+    /// The ranks of a job that holds something, if its R names lost ones, whether these are given back or not.
+    fn ranks_with_lost(&self, id: u64) -> Option<BTreeSet<u32>> {
         let lost = &self.book.lost;
-        !lost.is_empty() && self.book.of(id).iter().any(|unit| lost.contains(&unit.0))
+        let r = self.jobs.jobs.get(&id)?.r.as_ref().filter(|_| !lost.is_empty())?;
+        let ranks: BTreeSet<u32> = units(r).ok()?.into_iter().map(|unit| unit.0).collect();
+        Some(ranks).filter(|ranks| !ranks.is_disjoint(lost))
     }
 
     /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.
