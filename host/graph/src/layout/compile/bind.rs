@@ -6,6 +6,8 @@
 //!   enclosing instance. Hosts with one name are bound in order of rank; where no host name of the graph is known, ranks
 //!   decide, and nodes have the host names of R.
 //! - A node that only one side names cannot be scheduled.
+//! - RFC 20 names cores and gpus, and nothing below them: a job that holds one holds what is below, such as hardware threads,
+//!   which is left out. Cores and gpus below others stand beside them.
 //! - Ids of cores and gpus that differ from those of R, but are as many, are R's in the same order. Others that R lacks are
 //!   left out; those that the graph lacks (a graph in shorthand) are added below the node.
 //!
@@ -90,7 +92,8 @@ pub(super) fn bind_alone(seen: &mut [Outline<'_>]) {
 
 /// Vertices of type `node`, and the highest other vertices with a rank that contain no node.
 fn targets(seen: &[Outline<'_>]) -> Vec<usize> {
-    let is_node = |at: usize| seen[at].type_ == "node";
+    let is_kept = |at: usize| seen[at].fate != Fate::Dropped;
+    let is_node = |at: usize| seen[at].type_ == "node" && is_kept(at);
     let above =
         |at: usize| std::iter::successors(Some(seen[at].parent), |p| Some(seen.get(*p as usize)?.parent));
     // As deep as a tree may be; a deeper one is refused later.
@@ -105,11 +108,37 @@ fn targets(seen: &[Outline<'_>]) -> Vec<usize> {
     }
     let other = |at: usize| {
         seen[at].rank.is_some()
+            && is_kept(at)
             && !holds[at]
             && !NAMED.contains(&seen[at].type_)
             && chain(at).all(|parent| seen[parent as usize].rank.is_none() && !is_node(parent as usize))
     };
     (0..seen.len()).filter(|at| is_node(*at) || other(*at)).collect()
+}
+
+/// Leaves out what is below cores and gpus, and hangs cores and gpus that are below others beside them.
+pub(super) fn divide_no_core(seen: &mut [Outline<'_>]) {
+    let is_named = |seen: &[Outline<'_>], at: u32| {
+        seen.get(at as usize).is_some_and(|vertex| NAMED.contains(&vertex.type_))
+    };
+    if !seen.iter().any(|vertex| is_named(seen, vertex.parent)) {
+        return;
+    }
+    for at in 0..seen.len() {
+        let above = |at: &u32| Some(seen.get(*at as usize)?.parent);
+        let chain = std::iter::successors(Some(seen[at].parent), above).take_while(|at| *at != NONE);
+        // As deep as a tree may be; a deeper one is refused later.
+        let Some(highest) =
+            chain.take(crate::DEPTH_MAX as usize + 1).filter(|above| is_named(seen, *above)).last()
+        else {
+            continue;
+        };
+        if NAMED.contains(&seen[at].type_) {
+            seen[at].parent = seen[highest as usize].parent;
+        } else {
+            seen[at].fate = Fate::Dropped;
+        }
+    }
 }
 
 /// Drops the vertices below dropped vertices.

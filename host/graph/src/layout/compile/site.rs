@@ -29,7 +29,7 @@ use crate::layout::site::Label;
 use crate::layout::template;
 use crate::layout::vertex::{Ids, NONE};
 
-use super::bind::{bind, bind_alone, members};
+use super::bind::{bind, bind_alone, divide_no_core, members};
 
 /// Types whose ids R names.
 pub(super) const NAMED: [&str; 2] = ["core", "gpu"];
@@ -205,6 +205,7 @@ struct Hung<'d> {
 fn hang<'d>(d: &'d Description, source: Source<'_>, apart: &BTreeSet<u32>) -> Result<Hung<'d>, LoadError> {
     let mut seen = outlines(d, source, apart)?;
     let links = parents(d, &mut seen)?;
+    divide_no_core(&mut seen);
     let (mut unbound, mut renamed, mut missing) = (None, BTreeMap::new(), Vec::new());
     match source {
         Source::Bound(r) => {

@@ -56,6 +56,56 @@ fn site_8_what_is_wrong_is_named() {
     }
 }
 
+/// A node of two cores with two hardware threads each, as hwloc sees it, and a GPU below the first core.
+fn threads() -> Value {
+    let (mut nodes, mut edges) = (Vec::new(), Vec::new());
+    let mut add = |type_: &str, id: u32, path: &str, above: Option<&str>| {
+        let rank = if type_ == "cluster" { -1 } else { 0 };
+        let data = json!({"type": type_, "id": id, "rank": rank, "paths": {"containment": path}});
+        nodes.push(json!({"id": path, "metadata": data}));
+        edges.extend(above.map(|above| json!({"source": above, "target": path})));
+    };
+    add("cluster", 0, "/c0", None);
+    add("node", 0, "/c0/n0", Some("/c0"));
+    for core in 0..2 {
+        let path = format!("/c0/n0/core{core}");
+        add("core", core, &path, Some("/c0/n0"));
+        for thread in [core, core + 2] {
+            add("pu", thread, &format!("{path}/pu{thread}"), Some(&path));
+        }
+    }
+    add("gpu", 0, "/c0/n0/core0/gpu0", Some("/c0/n0/core0"));
+    json!({"graph": {"nodes": nodes, "edges": edges}})
+}
+
+/// R names no hardware threads: a core is held with all that is below it.
+#[test]
+fn site_8_cores_are_not_divided() {
+    let r = json!({"version": 1, "execution": {"R_lite": [{"rank": "0", "children": {"core": "0-1", "gpu": "0"}}],
+        "nodelist": ["n0"], "starttime": 0, "expiration": 0}, "scheduling": threads()});
+    let alone = Resources::from_jgf(&threads().to_string()).unwrap();
+    let slots = |type_: &str, count: u32| {
+        let with = json!([{"type": type_, "count": 1}]);
+        job(json!([{"type": "slot", "count": count, "label": "task", "with": with}]))
+    };
+    for mut m in [load(&r), alone] {
+        m.set_up(&ids("0"));
+        assert_eq!((m.totals().free_cores, m.totals().gpus), (2, 1));
+        assert_eq!(run(&mut m, 1, &slots("core", 1)).unwrap().r_lite[0].children["core"], ids("0"));
+        assert_eq!(run(&mut m, 2, &slots("core", 1)).unwrap().r_lite[0].children["core"], ids("1"));
+        assert!(run(&mut m, 3, &slots("core", 1)).is_none(), "no thread of a core is free");
+        let refused = satisfiable(&mut m, &slots("pu", 1)).unwrap_err();
+        assert!(refused.contains("no resource of type 'pu'"), "{refused}");
+    }
+    // Cores below a core are cores of the node.
+    let mut nested = threads();
+    nested["graph"]["edges"][4]["source"] = "/c0/n0/core0".into();
+    assert_eq!(nested["graph"]["edges"][4]["target"], "/c0/n0/core1");
+    let mut m = load(&json!({"version": 1, "execution": r["execution"], "scheduling": nested}));
+    m.set_up(&ids("0"));
+    assert_eq!(run(&mut m, 1, &slots("core", 2)).unwrap().r_lite[0].children["core"], ids("0-1"));
+}
+
 #[test]
 fn what_a_graph_calls_a_node_and_no_r_can_say_never_gets_into_an_r() {
     let mut value = Rabbits::default().value();
