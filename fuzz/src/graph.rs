@@ -43,26 +43,35 @@ pub(crate) fn hwloc(bytes: &[u8]) {
 
 /// RFC 40 graphs, for scheduling.
 pub(crate) fn jgf(bytes: &[u8]) {
-    text(bytes, |text| drop(Resources::from_jgf(text)));
+    text(bytes, |text| {
+        if let Ok(machine) = Resources::from_jgf(text) {
+            holds_what_r_says(machine);
+        }
+    });
 }
 
-/// R with the RFC 40 graph of a site, which is bound to the resources of R. The R of a job is taken back by a machine on
-/// which nothing is held.
+/// R with the RFC 40 graph of a site, which is bound to the resources of R.
 pub(crate) fn site(bytes: &[u8]) {
     text(bytes, |text| {
         let Ok(r) = R::from_json(text) else { return };
-        let Ok(mut machine) = Resources::from_r(&r) else { return };
-        machine.set_up(&r.ranks());
-        let mut idle = machine.clone();
-        let job = Simple { nodes: Some(1), exclusive: true, duration: 60.0, ..Simple::default() }.build();
-        let Ok(request) = machine.compile(&job) else { return };
-        let Ok(found) = machine.match_now(&request, 0.0, 60.0, Placement::First) else { return };
-        machine.allocate(JobId(1), &found, 0.0, 60.0).expect("a match can be held");
-        let held = machine.allocation_r(JobId(1)).expect("the job holds something");
-        let back = R::from_json(&held.to_json()).expect("R is read back");
-        idle.allocate_r(JobId(1), &back, &Idset::new(), 0.0, 60.0).expect("R is taken back");
-        assert_eq!(idle.totals(), machine.totals());
+        if let Ok(machine) = Resources::from_r(&r) {
+            holds_what_r_says(machine);
+        }
     });
+}
+
+/// The R of a job with a node is taken back by a machine on which nothing is held.
+fn holds_what_r_says(mut machine: Resources) {
+    machine.set_up(&machine.to_r_all().ranks());
+    let mut idle = machine.clone();
+    let job = Simple { nodes: Some(1), exclusive: true, duration: 60.0, ..Simple::default() }.build();
+    let Ok(request) = machine.compile(&job) else { return };
+    let Ok(found) = machine.match_now(&request, 0.0, 60.0, Placement::First) else { return };
+    machine.allocate(JobId(1), &found, 0.0, 60.0).expect("a match can be held");
+    let held = machine.allocation_r(JobId(1)).expect("the job holds something");
+    let back = R::from_json(&held.to_json()).expect("R is read back");
+    idle.allocate_r(JobId(1), &back, &Idset::new(), 0.0, 60.0).expect("R is taken back");
+    assert_eq!(idle.totals(), machine.totals());
 }
 
 /// RFC 40 graphs as whole models: a model that was saved loads again, and saves the same.
