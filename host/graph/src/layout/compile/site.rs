@@ -409,6 +409,10 @@ fn add(
         Fate::Kept | Fate::Dropped => down = run.state != State::Up && vertex.rank.is_none(),
     }
     pool.size = run.size;
+    if NAMED.contains(&vertex.type_) && run.size != 1 {
+        let what = format!("{} found; R names a {} by its id, so 1 is accepted", run.size, vertex.type_);
+        return Err(d.fault(Some(vertex.vertex()), ".metadata.size", what));
+    }
     let basename = d.basename(run);
     let host = of_r && pool.rank.is_some();
     if host {

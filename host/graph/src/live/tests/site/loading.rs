@@ -32,7 +32,11 @@ fn site_2_3_a_graph_is_used_or_set_aside_with_a_reason() {
 #[test]
 fn site_8_what_is_wrong_is_named() {
     type Edit = fn(&mut Value);
-    let cases: [(&str, Edit); 8] = [
+    let cases: [(&str, Edit); 9] = [
+        ("graph.nodes[6] (id '6').metadata.size: 2 found; R names a core by its id", |g| {
+            assert_eq!(g["nodes"][6]["metadata"]["type"], "core");
+            g["nodes"][6]["metadata"]["size"] = json!(2);
+        }),
         ("graph.nodes[2] (id '1').id: another vertex has this id", |g| g["nodes"][2]["id"] = json!("1")),
         ("there is no vertex with id '77'", |g| g["edges"][0]["target"] = json!("77")),
         ("graph.nodes[1] (id '1').metadata.type", |g| {
