@@ -129,7 +129,7 @@ impl World {
                 self.see(|resources, _, sight| resources.turn(&ranks, true, sight));
             }
             Kind::Mark => self.mark(&mut Dice::new(fault.seed, "fault"), false),
-            Kind::Group => self.groups_are_there(),
+            Kind::Group => self.tell_groups(),
             _ => {}
         }
     }

@@ -79,8 +79,8 @@ impl World {
         self.tell_groups();
     }
 
-    /// What a scheduler finds that looks groups up.
-    fn tell_groups(&mut self) {
+    /// What a scheduler finds from now on that looks groups up.
+    pub(super) fn tell_groups(&mut self) {
         let known = self.groups.unknown_until <= self.agenda.now();
         let groups = known.then(|| self.groups.now());
         if let Some(scheduler) = &self.scheduler {
@@ -104,11 +104,6 @@ impl World {
             }
             sets.push((now, users));
         }
-        self.tell_groups();
-    }
-
-    /// The time without look-ups may be over.
-    pub(super) fn groups_are_there(&mut self) {
         self.tell_groups();
     }
 
