@@ -51,27 +51,19 @@ fn feat_21_a_window_without_members_ends_early() {
     assert_eq!(engine.take_released_windows(), [("dat".to_owned(), 30.0)]);
     assert!(engine.window("dat").unwrap().occurrences.is_empty());
     // Of a window that comes again, one time is over.
-    let mut often = dedicated(window("often", (300.0, 400.0), ranks("1")), &[1], &[], false);
-    often.occurrences.push(fluxgate_engine::Occurrence {
-        start: 900.0,
-        end: 950.0,
-        begins: "later".to_owned(),
-    });
-    often.release_when_idle = Some(30.0);
-    put(&mut engine, often, 250.0);
+    let again = |name: &str, first: (f64, f64), (start, end): (f64, f64), nodes: &str| {
+        let mut again = dedicated(window(name, first, ranks(nodes)), &[1], &[], false);
+        again.occurrences.push(fluxgate_engine::Occurrence { start, end, begins: "later".to_owned() });
+        again.release_when_idle = Some(30.0);
+        again
+    };
+    put(&mut engine, again("often", (300.0, 400.0), (900.0, 950.0), "1"), 250.0);
     engine.pass(300.0);
     engine.pass(330.0);
     let left = &engine.window("often").unwrap().occurrences;
     assert_eq!(left.iter().map(|at| at.start).collect::<Vec<_>>(), [900.0]);
     // The next one is idle for so long again, though no pass was made in between.
-    let mut soon = dedicated(window("soon", (340.0, 380.0), ranks("0")), &[1], &[], false);
-    soon.occurrences.push(fluxgate_engine::Occurrence {
-        start: 385.0,
-        end: 430.0,
-        begins: "soon".to_owned(),
-    });
-    soon.release_when_idle = Some(30.0);
-    put(&mut engine, soon, 335.0);
+    put(&mut engine, again("soon", (340.0, 380.0), (385.0, 430.0), "0"), 335.0);
     engine.pass(355.0);
     engine.pass(390.0);
     assert!(engine.window("soon").unwrap().is_active(390.0), "idle since it began, and not since 355 s");

@@ -44,23 +44,31 @@ enum Sure {
 }
 
 impl Terms {
-    /// Does it admit a job? Which users a group has, the scheduler may know late.
-    fn admits(&self, job: &Start<'_>) -> Sure {
+    /// Does it admit jobs of this user, who is in these groups, of this queue and bank?
+    pub fn admits_jobs_of(
+        &self,
+        (user, groups): (u32, &BTreeSet<&'static str>),
+        queue: Option<&str>,
+        bank: Option<&str>,
+    ) -> bool {
         let one_of = |names: &BTreeSet<String>, own: Option<&str>| {
             names.is_empty() || own.is_some_and(|own| names.contains(own))
         };
-        if !self.dedicated || !one_of(&self.queues, job.queue) || !one_of(&self.banks, job.bank) {
-            return Sure::No;
-        }
-        let of_group =
-            |groups: &BTreeSet<&'static str>| groups.iter().any(|group| self.groups.contains(*group));
         let everybody = self.users.is_empty() && self.groups.is_empty();
-        if everybody || self.users.contains(&job.user) || of_group(&job.groups.0) {
-            Sure::Yes
-        } else if of_group(&job.groups.1) {
-            Sure::Perhaps
-        } else {
-            Sure::No
+        let of_group = || groups.iter().any(|group| self.groups.contains(*group));
+        self.dedicated
+            && one_of(&self.queues, queue)
+            && one_of(&self.banks, bank)
+            && (everybody || self.users.contains(&user) || of_group())
+    }
+
+    /// Does it admit a job? Which users a group has, the scheduler may know late.
+    fn admits(&self, job: &Start<'_>) -> Sure {
+        let admits = |groups| self.admits_jobs_of((job.user, groups), job.queue, job.bank);
+        match (admits(&job.groups.0), admits(&job.groups.1)) {
+            (true, _) => Sure::Yes,
+            (false, true) => Sure::Perhaps,
+            (false, false) => Sure::No,
         }
     }
 

@@ -370,13 +370,7 @@ impl World {
         let (always, ever) = self.groups.of(job.plan.userid);
         // A group of which its user was sometimes one holds it up, and does not free it.
         let admits = |terms: &Terms, groups: &BTreeSet<&'static str>| {
-            let everybody = terms.users.is_empty() && terms.groups.is_empty();
-            let of_group = || groups.iter().any(|group| terms.groups.contains(*group));
-            let of_bank = || job.plan.bank.is_some_and(|bank| terms.banks.contains(bank));
-            terms.dedicated
-                && (everybody || terms.users.contains(&job.plan.userid) || of_group())
-                && (terms.queues.is_empty() || of_queue(terms))
-                && (terms.banks.is_empty() || of_bank())
+            terms.admits_jobs_of((job.plan.userid, groups), job.plan.queue, job.plan.bank)
         };
         match job.plan.reservation {
             // A reservation that is over frees those whom it admitted.

@@ -75,40 +75,38 @@ fn feat_26_a_site_with_everything_holds_whatever_ends() {
     }
 }
 
-#[test]
-fn seeds_reach_what_a_site_is_simulated_for() {
+/// These situations are reached by seeds of a profile.
+fn reach(seeds: impl Iterator<Item = u64>, profile: Profile, situations: &[&str]) {
     let (compiled, _) = compiled();
     let mut tally = Tally::default();
-    (200..240).for_each(|seed| {
-        tally.add(&run(seed, Profile::Site, &Keep::default(), &compiled, false).tally);
-    });
-    for what in [
+    seeds.for_each(|seed| tally.add(&run(seed, profile, &Keep::default(), &compiled, false).tally));
+    for what in situations {
+        assert!(tally.reached.contains_key(what), "{what}");
+    }
+}
+
+#[test]
+fn seeds_reach_what_a_site_is_simulated_for() {
+    let situations = [
         "a job starts with units of a pool of a reservation",
         "a job with flow starts",
         "a job with storage starts",
         "a member of a reservation starts",
         "a reservation has the users of a group",
         "groups cannot be looked up",
-    ] {
-        assert!(tally.reached.contains_key(what), "{what}");
-    }
+    ];
+    reach(200..240, Profile::Site, &situations);
 }
 
 #[test]
 fn seeds_reach_what_flow_is_simulated_for() {
-    let (compiled, _) = compiled();
-    let mut tally = Tally::default();
-    (0..100).for_each(|seed| {
-        tally.add(&run(seed, Profile::Flow, &Keep::default(), &compiled, false).tally);
-    });
-    for what in [
+    let situations = [
         "a job with flow starts",
         "a job waits for flow",
         "flow of a part of the nodes is released",
         "flow is held, and both sides were compared",
-    ] {
-        assert!(tally.reached.contains_key(what), "{what}");
-    }
+    ];
+    reach(0..100, Profile::Flow, &situations);
 }
 
 #[test]
