@@ -43,6 +43,9 @@ pub(crate) struct Node {
     pub(crate) props: PropSet,
 }
 
+/// Nodes, each with a property.
+pub(crate) type Marked = BTreeSet<(u32, Name)>;
+
 /// The resource graph. Nodes are numbered in containment order; for machines read from R that is by rank.
 #[derive(Debug, Clone)]
 pub struct Graph {
@@ -72,7 +75,9 @@ pub struct Graph {
     /// Labels of vertices, if the machine has the graph of a site.
     pub(crate) site: Option<Arc<Site>>,
     /// Nodes with properties that were set while jobs ran. R does not name these properties.
-    pub(crate) added: BTreeSet<(u32, Name)>,
+    pub(crate) added: Marked,
+    /// Nodes with properties of the machine's description that were removed while jobs ran.
+    pub(crate) hidden: Marked,
     pub(crate) edges: Vec<Edge>,
     /// The pools of flow; in `upper` they follow the vertices of the containment tree.
     pub(crate) flows: Flows,
@@ -123,7 +128,8 @@ impl Graph {
             machine_wide: BTreeSet::new(),
             rules: Rules::default(),
             site: None,
-            added: BTreeSet::new(),
+            added: Marked::new(),
+            hidden: Marked::new(),
             edges,
             flows: Flows::default(),
             uuids,

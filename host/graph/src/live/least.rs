@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use crate::live::cache::{CACHE_MAX, remember};
 use crate::live::request::{Level, Need, Request};
 use crate::live::resources::Resources;
+use crate::live::view::Eligible;
 
 impl Request {
     /// The least that any alternative takes in all. `amount` tells what a number of the vertices of a need takes, without
@@ -53,14 +54,17 @@ impl Resources {
         made
     }
 
-    /// The cores of this many nodes, the smallest that the request may use.
+    /// The cores of this many nodes, the smallest that the request may use, now or with properties that come and go.
     fn smallest_nodes(&self, request: &Request, mut nodes: u64) -> u64 {
-        let eligible = self.machine.eligible(request);
-        let graph = &self.machine.graph;
+        let (machine, now) = (&self.machine, self.machine.eligible(request));
+        let by_other = [machine.eligible_as_described(request), machine.eligible_of_instance(request)];
+        let all: Vec<&Eligible> = by_other.iter().flatten().chain([&*now]).collect();
+        let graph = &machine.graph;
         let mut by_cores: BTreeMap<u64, u64> = BTreeMap::new();
         for (at, node) in graph.nodes.iter().enumerate() {
             let template = &graph.templates[node.template.0 as usize];
-            if template.node && eligible.template(node.template) && eligible.node(at as u32) {
+            let may = |eligible: &&Eligible| eligible.template(node.template) && eligible.node(at as u32);
+            if template.node && all.iter().any(may) {
                 *by_cores.entry(template.cores).or_default() += 1;
             }
         }

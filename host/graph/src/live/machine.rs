@@ -11,7 +11,7 @@ use fluxgate_formats::JobId;
 use fluxgate_formats::constraint::{Constraint, Target};
 use rustc_hash::FxHashMap;
 
-use crate::layout::graph::Graph;
+use crate::layout::graph::{Graph, Marked};
 use crate::layout::site::SetValues;
 use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::calendar::Calendar;
@@ -140,7 +140,8 @@ fn whole_nodes(graph: &Graph, request: &Request, templates: &[TemplateId]) -> Op
 /// A node as the target of an RFC 31 constraint.
 struct NodeTarget<'a>(&'a Graph, u32);
 
-/// As [`NodeTarget`], without properties that were set while jobs ran.
+/// As [`NodeTarget`], with the properties of the machine's description: those that were set while jobs ran do not count, those
+/// that were removed do.
 struct DescribedNode<'a>(NodeTarget<'a>);
 
 impl Target for DescribedNode<'_> {
@@ -154,8 +155,11 @@ impl Target for DescribedNode<'_> {
 
     fn has_property(&self, name: &str) -> bool {
         let NodeTarget(graph, node) = self.0;
-        let added = || graph.names.get(name).is_some_and(|name| graph.added.contains(&(node, name)));
-        self.0.has_property(name) && !added()
+        let is_in = |set: &Marked| graph.names.get(name).is_some_and(|name| set.contains(&(node, name)));
+        match self.0.has_property(name) {
+            true => !is_in(&graph.added),
+            false => is_in(&graph.hidden),
+        }
     }
 }
 
@@ -243,11 +247,11 @@ impl Machine {
         made
     }
 
-    /// The nodes that a request's constraint allows when no property is set beside those of the machine's description;
-    /// `None` when none is set, or there is no constraint.
+    /// The nodes that a request's constraint allows when nodes have the properties of the machine's description; `None` when they
+    /// have these now, or there is no constraint.
     pub(crate) fn eligible_as_described(&self, request: &Request) -> Option<Eligible> {
         let graph = &self.graph;
-        if graph.added.is_empty() || request.constraint == Constraint::All {
+        if graph.added.is_empty() && graph.hidden.is_empty() || request.constraint == Constraint::All {
             return None;
         }
         let fits = |node: u32| request.constraint.matches(&DescribedNode(NodeTarget(graph, node)));
@@ -263,6 +267,11 @@ impl Machine {
         let graph = &self.graph;
         let fits = |node: u32| request.constraint.could_match(&NodeTarget(graph, node), &may_change);
         Some(Eligible::Nodes(named::nodes_that(graph, &request.constraint, fits)))
+    }
+
+    /// As [`eligible_if`](Self::eligible_if), of the properties that belong to the instance (RFC 20: with a leading `+`).
+    pub(crate) fn eligible_of_instance(&self, request: &Request) -> Option<Eligible> {
+        self.eligible_if(request, |name| name.starts_with('+'))
     }
 
     /// Does a node meet a constraint?

@@ -184,10 +184,14 @@ impl Resources {
         let graph = Arc::make_mut(&mut self.machine.graph);
         let name = graph.names.intern(key);
         for (node, added) in nodes {
-            match value.is_some() && added {
-                true => graph.added.insert((node, name)),
-                false => graph.added.remove(&(node, name)),
-            };
+            for (marked, is_in) in
+                [(&mut graph.added, value.is_some() && added), (&mut graph.hidden, value.is_none() && !added)]
+            {
+                match is_in {
+                    true => marked.insert((node, name)),
+                    false => marked.remove(&(node, name)),
+                };
+            }
         }
         Ok(true)
     }

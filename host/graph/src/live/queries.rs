@@ -108,15 +108,15 @@ impl Resources {
         }
         let (machine, eligible, view) = (&self.machine, self.machine.eligible(request), self.idle());
         let fits = |eligible: Eligible| matcher::find(view, request, &eligible, Placement::First).is_some();
-        let by = |may_change| machine.eligible_if(request, may_change).is_some_and(fits);
         let made = if matcher::find(view, request, &eligible, Placement::First).is_some() {
             Satisfiability { result: Ok(()), unmet: None }
-        } else if machine.eligible_as_described(request).is_some_and(fits) || by(|name| name.starts_with('+'))
+        } else if machine.eligible_as_described(request).is_some_and(fits)
+            || machine.eligible_of_instance(request).is_some_and(fits)
         {
             Satisfiability { result: Ok(()), unmet: Some(self.unmet(request)) }
         } else {
             let why = why::explain(view, request, &eligible);
-            let unmet = by(|_| true).then(|| self.unmet(request));
+            let unmet = machine.eligible_if(request, |_| true).is_some_and(fits).then(|| self.unmet(request));
             Satisfiability { result: Err(Unsatisfiable { why }), unmet }
         };
         let made = Arc::new(made);

@@ -26,7 +26,7 @@ impl Resources {
         self.to_r(Whose::Now, |status| status != Status::Gone)
     }
 
-    /// As [`to_r_all`](Self::to_r_all), with removed nodes and without properties that were set by path
+    /// As [`to_r_all`](Self::to_r_all), with removed nodes and with properties as they were before some were set or removed by path
     /// ([`vertex_marks`](Self::vertex_marks)).
     pub fn to_r_ever(&self) -> R {
         self.to_r(Whose::Inventory, |_| true)

@@ -75,12 +75,12 @@ pub(crate) fn of_takes(graph: &Graph, takes: &[Take], format: RecordFormat) -> O
     Some(out.finish())
 }
 
-/// The graph that describes a machine: nodes, and vertices above nodes with their marks of now or, without `levels`,
+/// The graph that describes a machine: nodes, and vertices above nodes with their marks and properties of now or, without `levels`,
 /// with those of the file. Vertices inside a node are listed unless they are the cores and gpus that R names. `None`
 /// if the machine has no graph of a site.
 pub(crate) fn machine(graph: &Graph, levels: Option<&Levels>) -> Option<Value> {
     let site = graph.site.as_ref()?;
-    let mut out = Writer { describes: true, ..Writer::new(graph, site, false) };
+    let mut out = Writer { describes: true, ever: levels.is_none(), ..Writer::new(graph, site, false) };
     let tree = graph.upper_tree();
     // In order of position, so that a reader gets the vertices in the same order.
     let mut upper = (0..tree as u32).peekable();
@@ -112,6 +112,8 @@ struct Writer<'a> {
     full: bool,
     /// True for the description of a machine, which also has units, and properties as they are now.
     describes: bool,
+    /// Properties that were removed by path are written, too.
+    ever: bool,
     next: u64,
     omitted: bool,
     /// Upper vertices that are listed because the job holds something below them.
@@ -129,6 +131,7 @@ impl<'a> Writer<'a> {
             site,
             full,
             describes: false,
+            ever: false,
             next: site.next_id,
             omitted: false,
             above: BTreeSet::new(),
@@ -223,10 +226,16 @@ impl<'a> Writer<'a> {
             data.insert("exclusive".to_owned(), true.into());
         }
         let gone = |key: &str| {
-            let node = match spot {
-                Some(Spot::Node(node)) if self.describes => &self.graph.nodes[node as usize],
+            let at = match spot {
+                Some(Spot::Node(node)) if self.describes => node,
                 _ => return false,
             };
+            let node = &self.graph.nodes[at as usize];
+            let removed =
+                || self.graph.names.get(key).is_some_and(|name| self.graph.hidden.contains(&(at, name)));
+            if self.ever && removed() {
+                return false;
+            }
             let names = self.graph.properties(VertexId(node.vertex));
             // Some properties have their value in the name.
             !names.iter().any(|name| *name == key || name.split_once('=').is_some_and(|(k, _)| k == key))

@@ -21,7 +21,7 @@ use crate::live::take::{self, Take, What};
 pub(crate) enum Whose {
     /// R of a job: without properties that describe the instance, and without those that were set while jobs ran.
     Job,
-    /// R of the described machine: without properties that were set while jobs ran.
+    /// R of the described machine: without properties that were set while jobs ran, and with those that were removed.
     Inventory,
     /// All properties.
     Now,
@@ -225,15 +225,17 @@ impl<'a> Assembly<'a> {
     fn push(&mut self, node: u32, entry: Option<usize>) {
         let graph = self.graph;
         let it = &graph.nodes[node as usize];
-        for &name in graph.props.names(it.props) {
+        let removed = graph.hidden.range((node, Name::EMPTY)..).take_while(|(of, _)| *of == node);
+        let removed = removed.map(|(_, name)| name).filter(|_| matches!(self.whose, Whose::Inventory));
+        for &name in graph.props.names(it.props).iter().chain(removed) {
             let text = graph.text(name);
-            let hidden = match self.whose {
+            let unsaid = match self.whose {
                 Whose::Job => text.starts_with('+') || graph.added.contains(&(node, name)),
                 Whose::Inventory => graph.added.contains(&(node, name)),
                 Whose::Now => false,
             };
             // RFC 20 has no such names; a graph may.
-            if hidden || !is_property_name(text) {
+            if unsaid || !is_property_name(text) {
                 continue;
             }
             match self.r.properties.get_mut(text) {

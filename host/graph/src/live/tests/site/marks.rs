@@ -6,8 +6,13 @@ use super::*;
 
 /// A job of one node without this property.
 fn without(property: &str, nodes: u32) -> String {
+    on(&json!({"not": [{"properties": [property]}]}), nodes)
+}
+
+/// A job of nodes that meet a constraint.
+fn on(constraint: &Value, nodes: u32) -> String {
     let mut text: Value = serde_json::from_str(&job(json!([node(nodes)]))).unwrap();
-    text["attributes"]["system"]["constraints"] = json!({"not": [{"properties": [property]}]});
+    text["attributes"]["system"]["constraints"] = constraint.clone();
     text.to_string()
 }
 
@@ -45,6 +50,15 @@ fn site_78_what_was_set_is_set_again_on_a_machine_read_anew() {
         again.release(JobId(2), None).unwrap();
         assert_eq!(held(&run(&mut again, 3, &beside(1, 10)).unwrap()), ["/site/chassis0/ssd1"]);
         assert_eq!(again.vertex_marks().up, marks.up);
+        // What was removed is of the machine, and comes back with its place in R.
+        again.set_vertex_property("/site/chassis0/n0", "even", "").unwrap();
+        again.release(JobId(3), None).unwrap();
+        let mut before = m.clone();
+        before.set_vertex_property("/site/chassis0/n0", "even", "").unwrap();
+        let text = on(&json!({"properties": ["even"]}), 1);
+        let r = run(&mut again, 4, &text).unwrap();
+        assert!(r.to_value().to_string().contains(r#""properties":{"even":""}"#), "{}", r.to_value());
+        assert_eq!(r.to_value(), run(&mut before, 4, &text).unwrap().to_value());
     }
     // The paths that the new machine lacks are returned.
     let mut smaller = Rabbits { chassis: 1, status: 1, ..Rabbits::default() }.machine();
@@ -83,4 +97,25 @@ fn site_77_a_job_that_set_properties_keep_from_every_node_waits() {
     assert!(satisfiable(&mut m, &without("badrabbit", 6)).is_err());
     m.set_vertex_properties(&all[..1], "badrabbit", None).unwrap();
     assert_eq!(run(&mut m, 1, &text).unwrap().summary(), "rank0/core[0-3]");
+}
+
+/// A restarted scheduler is asked again for jobs that wait: what was taken from nodes for a while denies none.
+#[test]
+fn site_77_a_job_whose_property_was_removed_from_every_node_waits() {
+    let mut m = Rabbits::default().machine();
+    let all = ["/site/chassis0/n0", "/site/chassis1/n2", "/site/n4"];
+    m.set_vertex_properties(&all, "even", None).unwrap();
+    let text = on(&json!({"properties": ["even"]}), 1);
+    assert_eq!(satisfiable(&mut m, &text), Ok(()));
+    assert!(run(&mut m, 1, &text).is_none());
+    // The ceiling of a queue holds for it as before.
+    let request = ask(&mut m, &text);
+    assert_eq!(m.least_cores(&request), 4);
+    // Nodes that were given the property while jobs ran count only as long as they have it.
+    m.set_vertex_properties(&all[..1], "even", Some("")).unwrap();
+    assert_eq!(run(&mut m, 1, &text).unwrap().summary(), "rank0/core[0-3]");
+    let text = on(&json!({"properties": ["odd"]}), 1);
+    m.set_vertex_properties(&all[..1], "odd", Some("")).unwrap();
+    m.set_vertex_properties(&all[..1], "odd", None).unwrap();
+    assert!(satisfiable(&mut m, &text).is_err());
 }
