@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fluxgate_formats::Idset;
 use serde_json::{Value, json};
 
+use crate::constraints::{Constraints, Properties};
 use crate::flow::{Asked, Flow};
 use crate::storage::{Beside, Storage};
 
@@ -28,6 +29,8 @@ pub struct Want {
     pub beside: Beside,
     /// Power and bandwidth.
     pub flow: Asked,
+    /// The number of its condition on nodes; 0 is none.
+    pub condition: u32,
 }
 
 /// The machine as the world built it.
@@ -105,6 +108,8 @@ pub struct Book {
     pub storage: Storage,
     /// Power and bandwidth.
     pub flow: Flow,
+    /// Properties of nodes, and conditions.
+    pub constraints: Constraints,
     held: BTreeMap<Unit, u64>,
 }
 
@@ -170,10 +175,32 @@ impl Book {
         self.held.iter().filter(|(unit, job)| unit.1 == "core" && is(**job)).count() as u64
     }
 
-    /// Could this ever run, with every node that is not lost up and free?
+    /// Could this ever run, with every node that is not lost up and free, and properties as they are or as they were described?
     pub fn is_feasible(&self, want: Want) -> bool {
+        [self.constraints.now(), self.constraints.described()]
+            .iter()
+            .any(|all| self.is_feasible_with(want, all))
+    }
+
+    /// As [`is_feasible`](Self::is_feasible), with properties as they are.
+    pub fn is_feasible_now(&self, want: Want) -> bool {
+        self.is_feasible_with(want, self.constraints.now())
+    }
+
+    /// Was it feasible whenever the scheduler of now could have looked?
+    pub fn was_feasible(&self, want: Want) -> bool {
+        let known = self.constraints.all_known(want.condition);
+        self.is_feasible_with(want, self.constraints.described())
+            || self.is_feasible_with(Want { condition: 0, ..want }, self.constraints.now())
+                && known.iter().all(|all| self.is_feasible_with(want, all))
+    }
+
+    /// Could it run with these properties?
+    fn is_feasible_with(&self, want: Want, properties: &Properties) -> bool {
         let all = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
-        let there: BTreeSet<u32> = self.ranks.difference(&self.lost).copied().collect();
+        let there = self.ranks.difference(&self.lost).copied();
+        let there: BTreeSet<u32> =
+            there.filter(|rank| self.constraints.meets(want.condition, *rank, properties)).collect();
         self.fits(want, there.iter().map(|rank| (*rank, all)), true)
             && self.storage.fits(want.nodes, want.beside, &there, true)
     }
@@ -186,8 +213,14 @@ impl Book {
             *if kind == "core" { cores } else { gpus } += 1;
         }
         let is_up = |rank: &&u32| {
-            !self.lost.contains(rank) && !self.down.contains(rank) && !self.storage.may_be_down(**rank)
+            !self.lost.contains(rank)
+                && !self.down.contains(rank)
+                && !self.storage.may_be_down(**rank)
+                && self.constraints.meets(want.condition, **rank, self.constraints.now())
         };
+        if want.condition != 0 && !self.constraints.is_sure() {
+            return false;
+        }
         let up = self.ranks.iter().filter(is_up);
         let (cores, gpus) = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
         let idle: BTreeSet<u32> = up.clone().filter(|rank| !used.contains_key(rank)).copied().collect();

@@ -74,11 +74,13 @@ pub enum Kind {
     Mark,
     /// Users join and leave groups, or groups cannot be looked up; in profiles with everything alone.
     Group,
+    /// A service sets and removes properties of nodes; in profiles with constraints, where there is storage.
+    Property,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 34] = [
+    pub const ALL: [Kind; 35] = [
         Kind::Kill,
         Kind::Stop,
         Kind::Power,
@@ -113,6 +115,7 @@ impl Kind {
         Kind::Reserve,
         Kind::Mark,
         Kind::Group,
+        Kind::Property,
     ];
 
     /// Its name on the command line.
@@ -152,6 +155,7 @@ impl Kind {
             Kind::Reserve => "reserve",
             Kind::Mark => "mark",
             Kind::Group => "group",
+            Kind::Property => "property",
         }
     }
 

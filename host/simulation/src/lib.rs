@@ -22,6 +22,7 @@ pub mod book;
 pub mod calendar;
 pub mod campaign;
 pub mod components;
+pub mod constraints;
 pub mod dice;
 pub mod disk;
 pub mod fault;

@@ -74,6 +74,8 @@ enum Which {
     Flow,
     Site,
     PoliciesSite,
+    Constraints,
+    PoliciesConstraints,
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -127,17 +129,18 @@ fn profile(which: Which, seed: u64) -> Profile {
         Which::Flow => Profile::Flow,
         Which::Site => Profile::Site,
         Which::PoliciesSite => Profile::PoliciesSite,
+        Which::Constraints => Profile::Constraints,
+        Which::PoliciesConstraints => Profile::PoliciesConstraints,
     }
 }
 
 /// True if no seed failed.
 fn start(arguments: &Arguments) -> Result<bool> {
     let kinds = arguments.fault.as_ref().map(|kinds| kinds.iter().copied().collect());
-    let compiled = match arguments.profile {
-        Which::Builtin | Which::Reservations | Which::Storage | Which::Flow | Which::Site => {
-            CompiledPolicies::empty()?
-        }
-        _ => CompiledPolicies::open(&arguments.policies)
+    let has_components = arguments.profile == Which::All || profile(arguments.profile, 0).has_components();
+    let compiled = match has_components {
+        false => CompiledPolicies::empty()?,
+        true => CompiledPolicies::open(&arguments.policies)
             .context("`cargo xtask policies` builds the components; --profile builtin does without")?,
     };
     let compiled = Arc::new(compiled);

@@ -3,7 +3,9 @@
 //! A plan is made before anything runs, so that a seed that fails can be run again with fewer jobs and fewer faults.
 //! Must never know how any of it is carried out.
 
+mod constraints;
 mod flow;
+mod parts;
 mod reservations;
 mod site;
 mod storage;
@@ -12,71 +14,16 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::constraints::Described;
 use crate::dice::Dice;
 use crate::fault::Kind;
 use crate::flow::{Asked, Pools};
 use crate::storage::{Beside, Stores};
 
+pub use constraints::SET;
+pub use parts::{Parts, Profile};
 pub use reservations::NAMES;
 pub use site::{BANKS, GROUPS};
-
-/// Which parts of the world there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Profile {
-    /// The built-in policy alone: many seeds a second.
-    Builtin,
-    /// Components: swaps, shadows, broken policies.
-    Policies,
-    /// As [`Profile::Builtin`], and operators make reservations.
-    Reservations,
-    /// As [`Profile::Policies`], and operators make reservations.
-    PoliciesReservations,
-    /// As [`Profile::Builtin`], on a machine with storage beside nodes and licences.
-    Storage,
-    /// As [`Profile::Builtin`], on a machine with pools of power and bandwidth.
-    Flow,
-    /// As [`Profile::Builtin`], with all that the others have: storage, flow and reservations, and also groups, banks, and
-    /// reservations of pools.
-    Site,
-    /// As [`Profile::Policies`], with all of that.
-    PoliciesSite,
-}
-
-impl Profile {
-    /// Are there components?
-    pub fn has_components(self) -> bool {
-        matches!(self, Profile::Policies | Profile::PoliciesReservations | Profile::PoliciesSite)
-    }
-
-    /// Are there reservations?
-    pub fn has_reservations(self) -> bool {
-        matches!(self, Profile::Reservations | Profile::PoliciesReservations) || self.is_site()
-    }
-
-    /// Is there everything?
-    pub fn is_site(self) -> bool {
-        matches!(self, Profile::Site | Profile::PoliciesSite)
-    }
-
-    /// The same world with reservations.
-    pub fn with_reservations(self) -> Profile {
-        if self.has_components() { Profile::PoliciesReservations } else { Profile::Reservations }
-    }
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Profile::Builtin => "builtin",
-            Profile::Policies => "policies",
-            Profile::Reservations => "reservations",
-            Profile::PoliciesReservations => "policies-reservations",
-            Profile::Storage => "storage",
-            Profile::Flow => "flow",
-            Profile::Site => "site",
-            Profile::PoliciesSite => "policies-site",
-        }
-    }
-}
 
 /// What is done to a job after its submission.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -140,6 +87,10 @@ pub struct JobPlan {
     pub beside: Beside,
     /// Power and bandwidth.
     pub flow: Asked,
+    /// The nodes that it may have (RFC 31), with its number in [`Plan::conditions`]; 0 is all.
+    pub condition: u32,
+    /// The same, as its jobspec has it.
+    pub constraint: Option<Value>,
 }
 
 /// A fault to come.
@@ -164,6 +115,8 @@ pub struct Plan {
     pub seed: u64,
     /// See [`Profile`].
     pub profile: Profile,
+    /// What there is.
+    pub parts: Parts,
     /// Nodes.
     pub nodes: u32,
     /// Cores of each.
@@ -174,8 +127,14 @@ pub struct Plan {
     pub stores: Stores,
     /// Power and bandwidth.
     pub pools: [Pools; 2],
+    /// Properties of nodes.
+    pub described: Described,
+    /// The conditions on nodes that jobs have (RFC 31), from number 1 on.
+    pub conditions: Vec<Value>,
     /// There are queues.
     pub queues: bool,
+    /// Queues require properties of their own.
+    pub queues_require: bool,
     /// The `[sched-fluxgate]` table.
     pub settings: Value,
     /// `job-info` is there.
@@ -221,6 +180,7 @@ impl Plan {
     /// The plan of a seed, with what is to be kept of it.
     pub fn new(seed: u64, profile: Profile, keep: &Keep) -> Plan {
         let mut dice = Dice::new(seed, "plan");
+        let parts = profile.parts(seed);
         let nodes = dice.range(1, 8) as u32;
         let cores = *dice.pick(&[1, 2, 4, 4, 8, 16]);
         let gpus = *dice.pick(&[0, 0, 0, 1, 2, 4]);
@@ -252,26 +212,33 @@ impl Plan {
             .collect();
         jobs.retain(|job| keep.jobs.as_ref().is_none_or(|kept| kept.contains(&job.number)));
         let mut settings = settings;
-        if profile.has_reservations() {
+        if parts.reservations {
             let mut dice = Dice::new(seed, "reservations");
             settings["reservations"] = reservations::settings(&mut dice);
             jobs.iter_mut().for_each(|job| reservations::of_job(seed, job));
             faults.extend(reservations::requests(&mut dice, seed, span, delay, keep));
         }
         let mut stores = Stores::default();
-        if profile == Profile::Storage || profile.is_site() {
+        if parts.storage {
             stores = storage::draw(seed, &mut settings, &mut jobs, nodes);
             faults.extend(storage::marks(seed, span, delay, keep));
         }
         let mut pools = Default::default();
-        if profile == Profile::Flow || profile.is_site() {
+        if parts.flow {
             // Racks are chassis, so that it can be said exactly what fits.
-            let racks = profile.is_site().then_some(stores.chassis);
+            let racks = parts.storage.then_some(stores.chassis);
             pools = flow::draw(seed, &mut jobs, (nodes, cores), racks);
         }
-        if profile.is_site() {
+        if parts.groups {
             site::draw(seed, &mut settings, &mut jobs);
             faults.extend(site::groups(seed, span, keep));
+        }
+        let mut drawn = constraints::Drawn::default();
+        if parts.constraints {
+            drawn = constraints::draw(seed, &mut jobs, nodes, stores.chassis > 0);
+            if stores.chassis > 0 {
+                faults.extend(constraints::changes(seed, span, delay, keep));
+            }
         }
         faults.retain(|fault| keep.faults.as_ref().is_none_or(|kept| kept.contains(&fault.number)));
         jobs.sort_by(|a, b| a.at.total_cmp(&b.at));
@@ -281,12 +248,16 @@ impl Plan {
         Plan {
             seed,
             profile,
+            parts,
             nodes,
             cores,
             gpus,
             stores,
             pools,
+            described: drawn.described,
+            conditions: drawn.conditions,
             queues,
+            queues_require: drawn.queues_require,
             settings,
             job_info,
             founding,
@@ -310,8 +281,8 @@ struct Machine {
 
 /// The kinds of faults that this seed has: often few, so that a single one can do its worst.
 fn kinds(dice: &mut Dice, profile: Profile, keep: &Keep) -> Vec<Kind> {
-    // Requests about reservations, marks and groups are drawn beside, so that worlds without them stay as they are.
-    let beside = |kind: &Kind| matches!(kind, Kind::Reserve | Kind::Mark | Kind::Group);
+    // Requests about reservations, marks, groups and properties are drawn beside, so that worlds without them stay as they are.
+    let beside = |kind: &Kind| matches!(kind, Kind::Reserve | Kind::Mark | Kind::Group | Kind::Property);
     let there = |kind: &Kind| !beside(kind) && (profile.has_components() || !kind.is_about_policies());
     let all: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
     let mut kinds = match dice.below(3) {
@@ -418,6 +389,8 @@ fn job(dice: &mut Dice, number: u32, machine: Machine, span: f64) -> JobPlan {
         preemptible_after: None,
         beside: Beside::default(),
         flow: Asked::default(),
+        condition: 0,
+        constraint: None,
     }
 }
 

@@ -58,8 +58,8 @@ impl Storage {
         rank * self.stores.chassis / self.nodes.max(1)
     }
 
-    /// The graph of the machine (JGF, in shorthand below nodes); `None` for a machine without one.
-    pub fn graph(&self) -> Option<Value> {
+    /// The graph of the machine (JGF, in shorthand below nodes), with these properties of nodes; `None` for a machine without one.
+    pub fn graph(&self, properties: impl Fn(u32) -> Option<Value>) -> Option<Value> {
         let stores = self.stores;
         if stores.chassis == 0 {
             return None;
@@ -89,7 +89,10 @@ impl Storage {
             }
             for rank in (0..self.nodes).filter(|rank| self.chassis_of(*rank) == c) {
                 let name = format!("node{rank}");
-                let data = json!({"type": "node", "name": name, "id": rank, "rank": rank});
+                let mut data = json!({"type": "node", "name": name, "id": rank, "rank": rank});
+                if let Some(properties) = properties(rank) {
+                    data["properties"] = properties;
+                }
                 add(Some(chassis), format!("{path}/{name}"), data);
             }
         }
@@ -134,7 +137,7 @@ impl Storage {
     }
 
     /// The path of a node.
-    fn node(&self, rank: u32) -> String {
+    pub fn node(&self, rank: u32) -> String {
         format!("/c/chassis{}/node{rank}", self.chassis_of(rank))
     }
 

@@ -9,6 +9,7 @@ mod faults;
 mod groups;
 mod marks;
 mod operators;
+mod properties;
 mod reservations;
 mod scheduler;
 
@@ -22,6 +23,7 @@ use crate::agenda::{Agenda, SECOND, Time, micros};
 use crate::book::{Book, Shape};
 use crate::calendar::Calendar;
 use crate::components::CompiledPolicies;
+use crate::constraints::Constraints;
 use crate::dice::{Dice, TraceHash};
 use crate::disk::SimulatedDisk;
 use crate::fault::Kind;
@@ -32,7 +34,7 @@ use crate::model::job_manager::JobManager;
 use crate::model::resources::ResourceService;
 use crate::model::store::{Store, job_key};
 use crate::model::{Order, Sight};
-use crate::plan::{Act, Plan};
+use crate::plan::{Act, Plan, QUEUES};
 use crate::storage::Storage;
 use crate::tally::Tally;
 use operators::Asked;
@@ -160,6 +162,7 @@ pub struct World {
     page: Time,
     head: Option<(u64, Time)>,
     marks: marks::Marks,
+    properties: properties::Unread,
     groups: groups::Groups,
     /// When starts of this scheduler were decided, by job.
     decided: BTreeMap<u64, Time>,
@@ -181,6 +184,13 @@ impl World {
         (book.shape, book.ranks) = (shape, (0..plan.nodes).collect());
         book.storage = Storage::new(plan.stores, plan.nodes);
         book.flow = Flow::new(plan.pools.clone());
+        book.constraints = Constraints::new(plan.described.clone(), plan.conditions.clone());
+        let mut config = json!({"sched-fluxgate": plan.settings});
+        if plan.queues_require {
+            for queue in QUEUES {
+                config["queues"][queue] = json!({"requires": [queue]});
+            }
+        }
         let mut jobs = JobManager::default();
         "job-manager-1".clone_into(&mut jobs.name);
         (jobs.queues, jobs.founding) = (plan.queues, plan.founding);
@@ -188,7 +198,7 @@ impl World {
         let mut resources = ResourceService::default();
         resources.lost_in_inventory = plan.lost_in_inventory;
         let works = plan.jobs.iter().map(|job| job.run + job.cleanup + 3.0 * job.parts.1 + 30.0);
-        let tidied = if plan.profile.has_reservations() { 600.0 } else { 0.0 };
+        let tidied = if plan.parts.reservations { 600.0 } else { 0.0 };
         let end = micros(plan.calm + 1500.0 + tidied + works.sum::<f64>());
         let mut world = World {
             compiled,
@@ -212,7 +222,7 @@ impl World {
             acquirer: 0,
             broker: 1,
             managers: 1,
-            config: json!({"sched-fluxgate": plan.settings}),
+            config,
             weather: Weather::default(),
             serving_since: None,
             asked: BTreeMap::new(),
@@ -228,6 +238,7 @@ impl World {
             page: 0,
             head: None,
             marks: marks::Marks::default(),
+            properties: properties::Unread::default(),
             groups: groups::Groups::new(seed),
             decided: BTreeMap::new(),
             withheld: BTreeMap::new(),

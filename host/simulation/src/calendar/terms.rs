@@ -37,6 +37,8 @@ pub struct Terms {
     pub overrun: f64,
     /// This many nodes are chosen.
     pub wanted: Option<u32>,
+    /// The number of the condition that chosen nodes meet; 0 is none.
+    pub condition: u32,
     /// Its nodes, where they are known.
     pub ranks: Option<BTreeSet<u32>>,
     /// The start of the time for which they were told.

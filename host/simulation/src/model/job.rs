@@ -121,6 +121,7 @@ pub fn want(plan: &JobPlan) -> Want {
         gpus: plan.gpus,
         beside: plan.beside,
         flow: plan.flow,
+        condition: plan.condition,
     }
 }
 
@@ -152,6 +153,9 @@ pub fn jobspec(plan: &JobPlan, limit: f64) -> Value {
     }
     if let Some(after) = plan.preemptible_after {
         let _ = spec.set_system_attr("preemptible-after", after.into());
+    }
+    if let Some(constraint) = &plan.constraint {
+        let _ = spec.set_system_attr("constraints", constraint.clone());
     }
     let mut spec = spec.to_value();
     if plan.beside.storage > 0 {

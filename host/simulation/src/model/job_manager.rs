@@ -336,7 +336,7 @@ impl JobManager {
         } else if matches!(job.state, State::Cleanup | State::Inactive) {
             // What it held when it was denied may have been released since.
             sight.reached("a job that has ended is denied");
-        } else if sight.book.is_feasible(job.want()) && job.refused + self.whims < 2 && !above {
+        } else if sight.book.was_feasible(job.want()) && job.refused + self.whims < 2 && !above {
             sight.broken(format!("job {id} was denied, and could run: {note}"));
         } else {
             sight.reached("a job is denied");

@@ -60,10 +60,13 @@ impl ResourceService {
             "R_lite": [{"rank": idset(&ranks), "children": children}],
             "nodelist": [names.join(",")], "starttime": 0.0, "expiration": self.expiration,
         }});
+        if let Some(properties) = book.constraints.of_r(&ranks) {
+            r["execution"]["properties"] = properties;
+        }
         if let Some(scheduling) = book.flow.scheduling() {
             r["scheduling"] = scheduling;
         }
-        if let Some(graph) = book.storage.graph() {
+        if let Some(graph) = book.storage.graph(|rank| book.constraints.of_graph(rank)) {
             r["scheduling"]["graph"] = graph;
         }
         let up: BTreeSet<u32> =

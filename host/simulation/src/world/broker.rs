@@ -280,7 +280,7 @@ impl World {
             self.jobs.unreadable.extend(id);
             return self.answer(message, Err(errno::EIO));
         }
-        if key == KEY && self.weather.no_lookup > self.agenda.now() && self.plan.profile.has_reservations() {
+        if key == KEY && self.weather.no_lookup > self.agenda.now() && self.plan.parts.reservations {
             self.reservations_unread();
             return self.answer(message, Err(errno::EIO));
         }

@@ -58,7 +58,7 @@ impl World {
         for id in ids {
             self.agenda.after(0, Step::Act { id, act: Act::Cancel });
         }
-        if self.plan.lost_in_inventory && now >= calm + PATIENCE {
+        if (self.plan.lost_in_inventory || self.plan.parts.constraints) && now >= calm + PATIENCE {
             self.cancel_the_impossible();
         }
         if now >= calm + PLAIN && !self.plain {
@@ -99,7 +99,8 @@ impl World {
         false
     }
 
-    /// An inventory with lost nodes in it says that jobs can run which cannot: an operator has to cancel them.
+    /// An inventory with lost nodes in it says that jobs can run which cannot, and so do properties that were there for a while: an
+    /// operator has to cancel them.
     fn cancel_the_impossible(&mut self) {
         let never = |job: &&Job| job.state == State::Sched && !self.book.is_feasible(job.want());
         let ids: Vec<u64> = self.jobs.jobs.values().filter(never).map(|job| job.id).collect();
@@ -227,7 +228,7 @@ impl World {
 
     /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.
     fn head_starts(&mut self) {
-        let reserved = self.plan.profile.has_reservations();
+        let reserved = self.plan.parts.reservations;
         if self.is_reserved() {
             self.head = None;
             return;
@@ -263,6 +264,13 @@ impl World {
         let alone = |want: Want| Want { flow: Default::default(), ..want };
         if waiting.iter().any(|job| !self.book.fits_now(job.4) && self.book.fits_now(alone(job.4))) {
             self.tally.reached("a job waits for flow");
+        }
+        let anywhere = |want: Want| Want { condition: 0, ..want };
+        if waiting
+            .iter()
+            .any(|job| !self.book.is_feasible_now(job.4) && self.book.is_feasible_now(anywhere(job.4)))
+        {
+            self.tally.reached("a job waits for a property");
         }
         self.head = match (first, self.head) {
             (Some(job), Some((id, since))) if job.3 == id => Some((id, since)),

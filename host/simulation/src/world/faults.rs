@@ -115,6 +115,7 @@ impl World {
             Kind::Nonsense => self.nonsense(&mut dice),
             Kind::Reserve => self.reserve(&mut dice),
             Kind::Mark => self.mark(&mut dice, true),
+            Kind::Property => self.change_properties(&mut dice),
             Kind::Group => self.group_changes(&mut dice, until),
         }
     }
@@ -130,6 +131,7 @@ impl World {
             }
             Kind::Mark => self.mark(&mut Dice::new(fault.seed, "fault"), false),
             Kind::Group => self.tell_groups(),
+            Kind::Property => self.change_properties(&mut Dice::new(fault.seed, "its end")),
             _ => {}
         }
     }

@@ -75,12 +75,10 @@ impl World {
         match message.errnum() {
             0 => {
                 self.book.storage.mark(&mark.path, mark.down);
-                // Nodes may be marked: others may be chosen for reservations.
-                self.calendar.nodes_change();
                 if self.marks.unread {
                     self.marks.set.insert(mark.path.clone());
                 }
-                self.marks.at = self.agenda.now();
+                self.vertices_changed();
                 self.tally.reached(if mark.down {
                     "a vertex is marked down"
                 } else {
@@ -96,8 +94,14 @@ impl World {
         }
     }
 
+    /// Something of vertices has changed that is kept: other nodes may be chosen for reservations.
+    pub(super) fn vertices_changed(&mut self) {
+        self.calendar.nodes_change();
+        self.marks.at = self.agenda.now();
+    }
+
     /// A node that was lost is in no later inventory.
-    fn is_of_lost(&self, path: &str) -> bool {
+    pub(super) fn is_of_lost(&self, path: &str) -> bool {
         let rank = path.rsplit_once("/node").and_then(|(_, rank)| rank.parse().ok());
         rank.is_some_and(|rank| self.book.lost.contains(&rank))
     }
@@ -111,6 +115,7 @@ impl World {
     pub(super) fn no_marks(&mut self) {
         self.book.storage.begin_with(BTreeSet::new());
         self.marks = Marks { unread: true, ..Marks::default() };
+        self.no_properties();
     }
 
     /// The scheduler looks its marks up.
@@ -132,6 +137,7 @@ impl World {
         };
         let Some((_, text)) = self.marks.looked_up.take_if(is_answer) else { return };
         if message.errnum() == errno::EIO {
+            self.properties_are_unread();
             return self.tally.reached("marks cannot be read");
         }
         self.calendar.nodes_change();
@@ -139,6 +145,7 @@ impl World {
         if !set.is_empty() {
             self.tally.reached("a vertex is marked before the marks are read");
         }
+        self.properties_are_read(text.as_deref());
         let kept = text.as_deref().map(kept_down).unwrap_or_default();
         if !kept.is_empty() {
             self.tally.reached("marks are read by the next scheduler");
@@ -162,10 +169,13 @@ impl World {
         let now = self.agenda.now();
         let waits = self.marks_asked();
         self.book.storage.unsure(waits);
+        let waits = self.properties_are_asked();
+        self.book.constraints.set_unsure(waits);
         if !self.calm || self.scheduler.is_none() {
             return;
         }
-        let settled = self.book.storage.is_sure() && !self.marks.unread && self.marks.at + KEPT < now;
+        let sure = self.book.storage.is_sure() && self.book.constraints.is_sure();
+        let settled = sure && !self.marks.unread && self.marks.at + KEPT < now;
         if quiet && settled && micros(self.plan.calm) + KEPT < now {
             let kept = self.there(&self.store.get(KEY).map(kept_down).unwrap_or_default());
             let there = self.there(self.book.storage.down());
@@ -173,19 +183,26 @@ impl World {
                 return self.breaks(format!("marked down are {there:?}, and kept are {kept:?}"));
             }
             self.tally.reached("marks are kept");
+            self.judge_kept_properties();
         }
         if now >= micros(self.plan.calm) + TIDY + KEPT {
             for path in self.there(self.book.storage.down()) {
                 self.ask_mark(&path, false);
             }
+            self.properties_as_described();
         }
     }
 }
 
-/// The paths of a kept value that are down: names by the path above them.
+/// The paths of a kept value that are down.
 fn kept_down(text: &str) -> BTreeSet<String> {
     let kept: Value = serde_json::from_str(text).unwrap_or_default();
-    let parents = kept["down"].as_object().into_iter().flatten();
+    kept_paths(&kept["down"])
+}
+
+/// The paths of a part of a kept value: names by the path above them.
+pub(super) fn kept_paths(kept: &Value) -> BTreeSet<String> {
+    let parents = kept.as_object().into_iter().flatten();
     let names = |(parent, names): (&String, &Value)| {
         let names = names.as_array().cloned().unwrap_or_default();
         let path = |name: Value| Some(format!("{parent}/{}", name.as_str()?));

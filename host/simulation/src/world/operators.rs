@@ -10,6 +10,7 @@ use fluxgate_wire::proto::errno;
 use serde_json::{Value, json};
 
 use super::marks::Mark;
+use super::properties::Setting;
 use super::reservations::Change;
 use super::{Step, World};
 use crate::agenda::{SECOND, Time};
@@ -39,8 +40,8 @@ pub(super) struct Asked {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum What {
-    /// Could this planned job ever run? And could it, as far as the world knew then?
-    Feasibility(usize, bool),
+    /// Could this planned job ever run? And could it, as far as the world knew then, and after how many changes of properties?
+    Feasibility(usize, bool, u64),
     /// What is allocated; the number of changes then.
     Status(u64),
     /// How much flow is held; the number of changes then.
@@ -59,6 +60,8 @@ pub(super) enum What {
     AcceptLoss,
     /// A vertex is to be marked.
     Mark(Mark),
+    /// Properties of nodes are to be set or removed.
+    Property(Setting),
     /// A vertex that is not there is to be marked.
     Unknown,
     /// A request of an operator that must be refused.
@@ -136,6 +139,19 @@ impl World {
         self.asked.values().filter_map(path).collect()
     }
 
+    /// The change of properties that a request asks for.
+    pub(super) fn asked_setting(&self, tag: u32) -> Option<Setting> {
+        match &self.asked.get(&tag)?.what {
+            What::Property(setting) => Some(setting.clone()),
+            _ => None,
+        }
+    }
+
+    /// Does a service wait for the answer to a change of properties?
+    pub(super) fn properties_are_asked(&self) -> bool {
+        self.asked.values().any(|asked| matches!(asked.what, What::Property(_)))
+    }
+
     /// The scheduler that was asked is gone.
     pub(super) fn nobody_answers(&mut self, life: u64) {
         let (gone, rest) =
@@ -143,7 +159,7 @@ impl World {
         self.asked = rest;
         let gone: std::collections::BTreeMap<u32, Asked> = gone;
         for asked in gone.into_values() {
-            if let What::Feasibility(job, _) = asked.what {
+            if let What::Feasibility(job, ..) = asked.what {
                 self.agenda.after(0, Step::Submit { job, asked: true });
             }
         }
@@ -152,8 +168,8 @@ impl World {
     pub(super) fn ask_feasibility(&mut self, job: usize) {
         let plan = &self.plan.jobs[job];
         let payload = json!({"jobspec": jobspec(plan, plan.limit), "userid": plan.userid});
-        let could = self.could(job);
-        if !self.client(OWNER, "feasibility.check", &payload, What::Feasibility(job, could)) {
+        let (could, changes) = (self.could(job), self.book.constraints.changes());
+        if !self.client(OWNER, "feasibility.check", &payload, What::Feasibility(job, could, changes)) {
             self.agenda.after(0, Step::Submit { job, asked: true });
         }
     }
@@ -176,16 +192,17 @@ impl World {
         };
         let (errnum, text) = (message.errnum(), message.text().unwrap_or_default().to_owned());
         match asked.what {
-            What::Feasibility(job, could) => {
+            What::Feasibility(job, could, changes) => {
                 let can = self.could(job);
                 if errnum == errno::EHOSTUNREACH {
                     // It goes away; a validator asks again, or does without.
                     return self.submit(job, true);
                 }
                 // The answer may be from before the scheduler was told of a loss.
-                let unsure = self.book.lost_at.is_some() && (self.plan.lost_in_inventory || errnum == 0);
+                let unsure = self.book.lost_at.is_some() && (self.plan.lost_in_inventory || errnum == 0)
+                    || changes != self.book.constraints.changes();
                 // Who could not run where it is reserved for it is told so.
-                let reserved = self.plan.profile.has_reservations() && text.contains("reservation");
+                let reserved = self.plan.parts.reservations && text.contains("reservation");
                 if (errnum == 0) != could && could == can && !unsure && !reserved {
                     self.breaks(format!("feasibility of job {job} was answered with {errnum} {text}"));
                 }
@@ -202,7 +219,7 @@ impl World {
             What::Held(changes) => self.compare_flow(message, changes == self.changes),
             What::Unknown if errnum != 0 => self.tally.reached("a mark of an unknown vertex is refused"),
             What::Unknown => self.breaks("a vertex that is not there was marked"),
-            What::Status(_) | What::Any | What::Mark(_) => {}
+            What::Status(_) | What::Any | What::Mark(_) | What::Property(_) => {}
             What::Control(topic) => match errnum {
                 0 if topic.ends_with("policy-promote") => self.tally.reached("a shadow is promoted"),
                 0 if topic.ends_with("policy-swap") => self.tally.reached("a policy is swapped"),

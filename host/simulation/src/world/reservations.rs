@@ -15,6 +15,7 @@ use super::operators::What;
 use crate::agenda::{SECOND, Time, micros};
 use crate::book::units;
 use crate::calendar::{Seen, Start, Terms, Version};
+use crate::constraints::Properties;
 use crate::model::OWNER;
 use crate::model::job::{Job, State};
 use crate::plan::Act;
@@ -87,6 +88,11 @@ impl World {
                 Ok(told) if told.ranks.as_ref().is_some_and(|ranks| !self.book.ranks.is_superset(ranks)) => {
                     return self.breaks(format!("reservation {name}: {method}: unknown nodes: {told:?}"));
                 }
+                Ok(told) if method == "create" && !self.meets(&told) => {
+                    return self.breaks(format!(
+                        "reservation {name}: nodes that do not meet its condition: {told:?}"
+                    ));
+                }
                 Ok(told) => *terms = told,
                 Err(what) => return self.breaks(format!("reservation {name}: {method}: {what}")),
             }
@@ -150,6 +156,16 @@ impl World {
         self.unread && self.accepting.is_none() && self.plan.settings["reservations"]["lost"] == "hold"
     }
 
+    /// Did the chosen nodes of a reservation meet its condition, with properties that the scheduler of now has known?
+    fn meets(&self, terms: &Terms) -> bool {
+        let constraints = &self.book.constraints;
+        let ranks = || terms.ranks.iter().flatten();
+        let all = |properties: &Properties| {
+            ranks().all(|rank| constraints.meets(terms.condition, *rank, properties))
+        };
+        terms.condition == 0 || constraints.all_told().any(all)
+    }
+
     /// Is this commit, of reservations, one that outlives a crash?
     pub(super) fn judge_kept(&mut self, message: &Message) {
         let payload = message.json_or_empty().unwrap_or_default();
@@ -160,7 +176,7 @@ impl World {
 
     /// A job starts: is that as reservations have it?
     pub(super) fn judge_start(&mut self, id: u64, r: &Value) {
-        let Some(job) = self.jobs.jobs.get(&id).filter(|_| self.plan.profile.has_reservations()) else {
+        let Some(job) = self.jobs.jobs.get(&id).filter(|_| self.plan.parts.reservations) else {
             return;
         };
         if self.is_held() {
@@ -201,7 +217,7 @@ impl World {
     pub(super) fn judge_pools(&mut self, id: u64) {
         let decided = self.decided.remove(&id);
         let Some((decided, job)) = decided.zip(self.jobs.jobs.get(&id)) else { return };
-        let Some(r) = job.r.as_ref().filter(|_| self.plan.profile.is_site()) else { return };
+        let Some(r) = job.r.as_ref().filter(|_| self.plan.parts.groups) else { return };
         let ranks = BTreeSet::new();
         let start = self.start_of(job, r, &ranks);
         let units = |pool: &str, from: f64| {
@@ -267,12 +283,12 @@ impl World {
 
     /// Can no job be judged to start, since reservations may be in its way?
     pub(super) fn is_reserved(&self) -> bool {
-        self.plan.profile.has_reservations() && (self.unread || !self.calendar.is_over(self.now()))
+        self.plan.parts.reservations && (self.unread || !self.calendar.is_over(self.now()))
     }
 
     /// Called every ten seconds.
     pub(super) fn check_reservations(&mut self, quiet: bool) {
-        if !self.plan.profile.has_reservations() {
+        if !self.plan.parts.reservations {
             return;
         }
         self.ask_list();

@@ -241,6 +241,9 @@ impl World {
             if message.topic() == "sched-fluxgate.set_status" {
                 self.mark_is_answered(&message);
             }
+            if matches!(message.topic(), "sched-fluxgate.set_property" | "sched-fluxgate.remove_property") {
+                self.property_is_answered(&message);
+            }
             self.send_up(&message);
         }
     }
@@ -278,6 +281,7 @@ impl World {
             self.decided.insert(id, self.agenda.now());
             self.judge_start(id, &r);
             self.judge_marks(id, &r);
+            self.judge_condition(id, &r);
         }
     }
 

@@ -75,6 +75,16 @@ fn feat_26_a_site_with_everything_holds_whatever_ends() {
     }
 }
 
+/// SITE-77, SITE-78: jobs start on nodes that meet their conditions (RFC 31), also while services set and remove properties, and what was
+/// set is there after any end of the scheduler.
+#[test]
+fn site_77_jobs_are_on_nodes_that_meet_their_conditions_whatever_ends() {
+    all_hold(0..100, Profile::Constraints);
+    if compiled().1 {
+        all_hold(0..30, Profile::PoliciesConstraints);
+    }
+}
+
 /// These situations are reached by seeds of a profile.
 fn reach(seeds: impl Iterator<Item = u64>, profile: Profile, situations: &[&str]) {
     let (compiled, _) = compiled();
@@ -99,6 +109,18 @@ fn seeds_reach_what_a_site_is_simulated_for() {
 }
 
 #[test]
+fn seeds_reach_what_constraints_are_simulated_for() {
+    let situations = [
+        "a job with a condition starts",
+        "a job waits for a property",
+        "a property is removed",
+        "a property is set",
+        "properties are read by the next scheduler",
+    ];
+    reach(200..260, Profile::Constraints, &situations);
+}
+
+#[test]
 fn seeds_reach_what_flow_is_simulated_for() {
     let situations = [
         "a job with flow starts",
@@ -118,12 +140,14 @@ fn the_same_seed_is_the_same_world_to_the_byte() {
             Profile::Reservations,
             Profile::Flow,
             Profile::Site,
+            Profile::Constraints,
             Profile::Policies,
             Profile::PoliciesReservations,
             Profile::PoliciesSite,
+            Profile::PoliciesConstraints,
         ][..]
     } else {
-        &[Profile::Builtin, Profile::Reservations, Profile::Flow, Profile::Site]
+        &[Profile::Builtin, Profile::Reservations, Profile::Flow, Profile::Site, Profile::Constraints]
     };
     let mut hashes = std::collections::BTreeSet::new();
     for profile in profiles {
@@ -274,6 +298,21 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "a time of a reservation was over at once, since the one before had been idle",
     ),
     (32_014_613, Profile::Site, "3-4,7", "1000,5006", "who may be a member of a group counted as held up"),
+    (
+        772,
+        Profile::Constraints,
+        "12,17,24,27,31",
+        "0,6001",
+        "a rerun from the middle did not know properties that had been removed",
+    ),
+    (12, Profile::Constraints, "8", "6000", "a property that was removed for a while denied jobs"),
+    (
+        1655,
+        Profile::Constraints,
+        "3",
+        "6001",
+        "a job above the ceiling of its queue waited for a property, and then for ever",
+    ),
 ];
 
 #[test]

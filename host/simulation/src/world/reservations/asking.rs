@@ -131,11 +131,15 @@ impl World {
             terms.wanted = Some(nodes);
             terms.replace = dice.often(300);
             payload["replace"] = terms.replace.into();
+            if !self.plan.conditions.is_empty() && dice.often(500) {
+                terms.condition = dice.range(1, self.plan.conditions.len() as u64) as u32;
+                payload["constraint"] = json!(self.book.constraints.condition(terms.condition));
+            }
         }
         if dedicated {
             self.draw_members(&mut terms, &mut payload, dice);
             self.draw_groups(&mut terms, &mut payload, dice);
-        } else if self.plan.profile.is_site() && dice.often(500) {
+        } else if self.plan.parts.groups && dice.often(500) {
             self.draw_pools(&mut terms, &mut payload, dice);
         } else if dice.often(200) {
             let float = dice.seconds(1.0, 60.0);
@@ -203,7 +207,7 @@ impl World {
 
     /// Members by groups and banks.
     fn draw_groups(&self, terms: &mut Terms, payload: &mut Value, dice: &mut Dice) {
-        if !self.plan.profile.is_site() {
+        if !self.plan.parts.groups {
             return;
         }
         if dice.often(400) {
@@ -226,7 +230,8 @@ impl World {
         (terms.pools, payload["pools"]) = (pools, said);
         if dice.often(600) {
             (terms.wanted, terms.replace, terms.ranks) = (None, false, Some(BTreeSet::new()));
-            for key in ["hosts", "nodes", "replace"] {
+            terms.condition = 0;
+            for key in ["hosts", "nodes", "replace", "constraint"] {
                 payload.as_object_mut().and_then(|payload| payload.remove(key));
             }
         }
@@ -268,9 +273,8 @@ impl World {
             // Others may be chosen.
             terms.ranks = None;
         }
-        let parts: BTreeSet<u64> = (0..dice.range(1, 2))
-            .map(|_| dice.below(if self.plan.profile.is_site() { 16 } else { 12 }))
-            .collect();
+        let parts: BTreeSet<u64> =
+            (0..dice.range(1, 2)).map(|_| dice.below(if self.plan.parts.groups { 16 } else { 12 })).collect();
         for part in parts {
             let (key, value): (&str, Value) = match part {
                 0 => {
