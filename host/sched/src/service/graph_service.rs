@@ -81,13 +81,26 @@ impl Service {
     }
 
     fn vertex(&mut self, request: &ControlRequest, question: VertexRequest) -> Result<Value, RpcError> {
-        match &question {
-            VertexRequest::SetStatus { path, .. } => self.note_set(std::slice::from_ref(path), None),
+        let set = match &question {
+            _ if !self.kept_vertices.is_unread() => None,
+            VertexRequest::SetStatus { path, .. } => Some((vec![path.clone()], None)),
             VertexRequest::SetProperty { paths, key, .. } | VertexRequest::RemoveProperty { paths, key } => {
-                self.note_set(paths, Some(key));
+                Some((paths.clone(), Some(key.clone())))
             }
-            VertexRequest::GetProperty { .. } => {}
+            VertexRequest::GetProperty { .. } => None,
+        };
+        let answer = self.vertex_answer(request, question)?;
+        if let Some((paths, key)) = set {
+            self.note_set(&paths, key.as_ref());
         }
+        Ok(answer)
+    }
+
+    fn vertex_answer(
+        &mut self,
+        request: &ControlRequest,
+        question: VertexRequest,
+    ) -> Result<Value, RpcError> {
         let resources = self.running_engine()?.resources();
         let missing = |paths: &[String]| paths.iter().find(|path| !resources.has_path(path)).cloned();
         match question {

@@ -64,6 +64,11 @@ impl KeptVertices {
         self.reading.is_some()
     }
 
+    /// Could the key not be read, so that it is read again?
+    pub(super) fn is_unread(&self) -> bool {
+        self.unread.is_some()
+    }
+
     /// Keep a request until the key is read; false if it is to be served now.
     pub(super) fn postpone(&mut self, request: &ControlRequest) -> bool {
         match &mut self.reading {

@@ -163,6 +163,27 @@ fn site_78_what_was_set_is_set_in_the_next_scheduler_before_its_first_pass() {
 }
 
 #[test]
+fn site_78_a_refused_request_is_no_newer_than_what_was_kept() {
+    const KEY: &str = "sched-fluxgate.vertices";
+    let mut world = world(2, 1);
+    world.call(STATUS, &ssd("/site/chassis1", "down")).unwrap();
+    let bad = |paths: Value| json!({"sp_resource_path": paths, "sp_keyval": "badrabbit=x"});
+    world.call(SET, &bad(json!("/site/chassis0/n0"))).unwrap();
+    world.advance(2.0);
+    // The next scheduler cannot read it at first.
+    let kept = world.kvs[KEY].clone();
+    let mut next = World::on(machine(2, 1), &table(), BTreeMap::from([(KEY.to_owned(), Value::Null)]));
+    next.call(SET, &bad(json!(["/site/chassis0/n0", "/site/x"]))).unwrap_err();
+    next.call(STATUS, &ssd("/site/chassis1", "odd")).unwrap_err();
+    next.kvs.insert(KEY.to_owned(), kept);
+    next.advance(11.0);
+    let get = json!({"gp_resource_path": "/site/chassis0/n0", "gp_key": "badrabbit"});
+    assert_eq!(next.call(GET, &get), Ok(json!({"values": ["x"]})));
+    let marks = next.told("vertex-marks", &json!({}));
+    assert_eq!(marks["down"], json!(["/site/chassis1"]));
+}
+
+#[test]
 fn site_69_70_83_85_86_87_counters_parameters_and_status_have_their_shapes() {
     let mut world = world(2, 1);
     let ask = |world: &mut World, topic: &str| world.call(topic, &json!({})).unwrap();

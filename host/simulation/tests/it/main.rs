@@ -305,6 +305,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "0,6001",
         "a rerun from the middle did not know properties that had been removed",
     ),
+    (
+        42_006_132,
+        Profile::PoliciesConstraints,
+        "2",
+        "3,5,8,6003-6004",
+        "a request that was refused, while what was kept could not be read, counted as newer than that",
+    ),
     (12, Profile::Constraints, "8", "6000", "a property that was removed for a while denied jobs"),
     (
         1655,
