@@ -111,9 +111,9 @@ fn site_77_a_job_whose_property_was_removed_from_every_node_waits() {
     // The ceiling of a queue holds for it as before.
     let request = ask(&mut m, &text);
     assert_eq!(m.least_cores(&request), 4);
-    // Nodes that were given the property while jobs ran count only as long as they have it.
     m.set_vertex_properties(&all[..1], "even", Some("")).unwrap();
     assert_eq!(run(&mut m, 1, &text).unwrap().summary(), "rank0/core[0-3]");
+    // A property that a node was given while jobs ran counts only as long as the node has it.
     let text = on(&json!({"properties": ["odd"]}), 1);
     m.set_vertex_properties(&all[..1], "odd", Some("")).unwrap();
     m.set_vertex_properties(&all[..1], "odd", None).unwrap();
