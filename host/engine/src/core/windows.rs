@@ -75,7 +75,9 @@ impl Core {
     /// Windows of these names changed; they were as given before. Jobs whose access depends on one of them may use other windows
     /// now, and passes are due.
     fn windows_changed(&mut self, now: f64, changed: Vec<(String, Option<Held>)>) {
-        self.windows.wake = self.windows.next_turn(now);
+        // A turn that is due and was not made yet, where the clock was set ahead, is not put off.
+        let due = self.windows.wake.filter(|wake| *wake <= now);
+        self.windows.wake = due.or_else(|| self.windows.next_turn(now));
         let mut concerned: BTreeMap<JobId, Slot> = BTreeMap::new();
         for (name, before) in changed {
             let after = self.windows.get(&name).map(|held| Arc::clone(&held.window));
@@ -111,6 +113,7 @@ impl Core {
     /// Windows begin or end at this time: what is over leaves the calendar. Returns the jobs that are to be ended, each with the
     /// name of the window.
     pub(crate) fn turn_windows(&mut self, now: f64) -> Vec<(JobId, Arc<str>)> {
+        self.windows.wake = None;
         // First, because what follows writes windows back as they are here.
         let overdue = |held: &Held| held.window.awaited.as_ref().is_some_and(|awaited| awaited.until <= now);
         if self.windows.iter().any(overdue) {

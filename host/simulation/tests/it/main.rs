@@ -312,6 +312,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "3,5,8,6003-6004",
         "a request that was refused, while what was kept could not be read, counted as newer than that",
     ),
+    (
+        43_008_517,
+        Profile::Constraints,
+        "8,10",
+        "5,1002-1003,1008",
+        "a reservation stayed whose end the clock had passed when another was changed",
+    ),
     (12, Profile::Constraints, "8", "6000", "a property that was removed for a while denied jobs"),
     (
         1655,
