@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::{Parser, ValueEnum};
+use clap::Parser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use fluxgate_formats::Idset;
 use fluxgate_simulation::campaign::{command, profile_of, run, shrink};
 use fluxgate_simulation::components::CompiledPolicies;
@@ -53,7 +54,7 @@ struct Arguments {
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Worlds with components, without, or each in its turn.
-    #[arg(long, value_enum, default_value_t = Which::All)]
+    #[arg(long, value_parser = which(), default_value = "all")]
     profile: Which,
     /// Stop after this many seeds that fail.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -63,19 +64,15 @@ struct Arguments {
     policies: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Which {
-    All,
-    Builtin,
-    Policies,
-    Reservations,
-    PoliciesReservations,
-    Storage,
-    Flow,
-    Site,
-    PoliciesSite,
-    Constraints,
-    PoliciesConstraints,
+/// One profile, or by turns those that `--profile all` stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Which(Option<Profile>);
+
+/// Reads the name of a profile, or `all`.
+fn which() -> impl TypedValueParser<Value = Which> {
+    let names = ["all"].into_iter().chain(Profile::ALL.map(Profile::name));
+    let named = |name: String| Profile::ALL.into_iter().find(|profile| profile.name() == name);
+    PossibleValuesParser::new(names).map(move |name| Which(named(name)))
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
@@ -110,34 +107,14 @@ fn main() -> ExitCode {
 }
 
 /// The profiles of a seed: that of the seed, and the same world with reservations, or the one that is asked for.
-fn profiles(which: Which, seed: u64) -> Vec<Profile> {
-    match which {
-        Which::All => vec![profile_of(seed), profile_of(seed).with_reservations()],
-        which => vec![profile(which, seed)],
-    }
-}
-
-/// The profile of one seed.
-fn profile(which: Which, seed: u64) -> Profile {
-    match which {
-        Which::All => profile_of(seed),
-        Which::Builtin => Profile::Builtin,
-        Which::Policies => Profile::Policies,
-        Which::Reservations => Profile::Reservations,
-        Which::PoliciesReservations => Profile::PoliciesReservations,
-        Which::Storage => Profile::Storage,
-        Which::Flow => Profile::Flow,
-        Which::Site => Profile::Site,
-        Which::PoliciesSite => Profile::PoliciesSite,
-        Which::Constraints => Profile::Constraints,
-        Which::PoliciesConstraints => Profile::PoliciesConstraints,
-    }
+fn profiles(Which(one): Which, seed: u64) -> Vec<Profile> {
+    one.map_or_else(|| vec![profile_of(seed), profile_of(seed).with_reservations()], |one| vec![one])
 }
 
 /// True if no seed failed.
 fn start(arguments: &Arguments) -> Result<bool> {
     let kinds = arguments.fault.as_ref().map(|kinds| kinds.iter().copied().collect());
-    let has_components = arguments.profile == Which::All || profile(arguments.profile, 0).has_components();
+    let has_components = arguments.profile.0.is_none_or(Profile::has_components);
     let compiled = match has_components {
         false => CompiledPolicies::empty()?,
         true => CompiledPolicies::open(&arguments.policies)
@@ -152,7 +129,7 @@ fn start(arguments: &Arguments) -> Result<bool> {
 }
 
 fn one(arguments: &Arguments, seed: u64, keep: &Keep, compiled: &Arc<CompiledPolicies>) -> bool {
-    let profile = profile(arguments.profile, seed);
+    let profile = arguments.profile.0.unwrap_or_else(|| profile_of(seed));
     if arguments.trace {
         println!("{:#?}", Plan::new(seed, profile, keep));
         tracing_subscriber::fmt()

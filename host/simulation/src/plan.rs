@@ -166,11 +166,24 @@ pub struct Keep {
     pub kinds: Option<BTreeSet<Kind>>,
 }
 
+impl Keep {
+    /// Are faults of this kind kept?
+    fn has(&self, kind: Kind) -> bool {
+        self.kinds.as_ref().is_none_or(|kept| kept.contains(&kind))
+    }
+}
+
 /// The queues, where there are some.
 pub const QUEUES: [&str; 2] = ["batch", "debug"];
 /// What ends a scheduler, or what it talks to, while it carries out a request.
 const ENDS: [Kind; 8] =
     [Kind::Kill, Kind::Kill, Kind::Kill, Kind::Broker, Kind::Broker, Kind::Power, Kind::Close, Kind::Reload];
+/// An end of the scheduler, or of what it talks to, at most so many seconds after this time.
+fn end_after(dice: &mut Dice, number: u32, at: f64, late: f64) -> FaultPlan {
+    let (at, kind) = (at + dice.seconds(0.0, late), *dice.pick(&ENDS));
+    FaultPlan { number, at, kind, length: dice.seconds(0.0, 2.0), seed: dice.number() }
+}
+
 /// The scheduler's files.
 pub const JOURNAL: &str = "/journal";
 /// Where the states of policies are kept.

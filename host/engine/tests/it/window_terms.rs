@@ -16,6 +16,19 @@ fn come(engine: &mut fluxgate_engine::Engine, now: f64, jobs: &[(u64, f64, Optio
 }
 
 #[test]
+fn feat_21_a_window_ends_that_the_clock_has_passed_when_another_is_changed() {
+    let mut engine = engine(2, 1);
+    put(&mut engine, dedicated(window("first", (100.0, 200.0), ranks("0")), &[1], &[], false), 0.0);
+    engine.pass(100.0);
+    assert!(engine.window("first").unwrap().is_active(100.0));
+    // The clock is set ahead, and what comes before the pass is another window.
+    put(&mut engine, dedicated(window("other", (5000.0, 6000.0), ranks("1")), &[1], &[], false), 4000.0);
+    engine.pass(4000.0);
+    assert!(engine.window("first").unwrap().occurrences.is_empty());
+    assert_eq!(engine.next_wake(), Some(5000.0));
+}
+
+#[test]
 fn feat_21_a_window_without_members_ends_early() {
     let mut engine = engine(2, 1);
     install(&mut engine, Script::named("easy").run(easy), 0.0);

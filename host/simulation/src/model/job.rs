@@ -154,10 +154,10 @@ pub fn jobspec(plan: &JobPlan, limit: f64) -> Value {
     if let Some(after) = plan.preemptible_after {
         let _ = spec.set_system_attr("preemptible-after", after.into());
     }
-    if let Some(constraint) = &plan.constraint {
-        let _ = spec.set_system_attr("constraints", constraint.clone());
-    }
     let mut spec = spec.to_value();
+    if let Some(constraint) = &plan.constraint {
+        spec["attributes"]["system"]["constraints"] = constraint.clone();
+    }
     if plan.beside.storage > 0 {
         let slot =
             json!({"type": "slot", "count": 1, "label": "task", "with": [{"type": "core", "count": 1}]});

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{ENDS, FaultPlan, JobPlan, Keep, QUEUES};
+use super::{FaultPlan, JobPlan, Keep, QUEUES, end_after};
 use crate::constraints::{Described, put};
 use crate::dice::Dice;
 use crate::fault::Kind;
@@ -109,7 +109,6 @@ fn condition(dice: &mut Dice, nodes: u32, levels: u32) -> Value {
 
 /// Changes of properties by services, with times; some are followed by an end of the scheduler, before or after they are kept.
 pub(super) fn changes(seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<FaultPlan> {
-    let is_kept = |kind: &Kind| keep.kinds.as_ref().is_none_or(|kept| kept.contains(kind));
     let mut dice = Dice::new(seed, "properties");
     let count = dice.range(0, *dice.clone().pick(&[0, 3, 10])) as u32;
     let mut faults = Vec::new();
@@ -119,11 +118,9 @@ pub(super) fn changes(seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<Faul
         faults.push(FaultPlan { number: CHANGES + number, at, kind: Kind::Property, length, seed });
         if dice.often(400) {
             let late = 2.0 * delay as f64 / 1e6 + *dice.pick(&[0.1, 2.0, 10.0]);
-            let (at, kind) = (at + dice.seconds(0.0, late), *dice.pick(&ENDS));
-            let length = dice.seconds(0.0, 2.0);
-            faults.push(FaultPlan { number: AFTER + number, at, kind, length, seed: dice.number() });
+            faults.push(end_after(&mut dice, AFTER + number, at, late));
         }
     }
-    faults.retain(|fault| is_kept(&fault.kind));
+    faults.retain(|fault| keep.has(fault.kind));
     faults
 }

@@ -45,6 +45,20 @@ pub struct Parts {
 }
 
 impl Profile {
+    /// All of them.
+    pub const ALL: [Profile; 10] = [
+        Profile::Builtin,
+        Profile::Policies,
+        Profile::Reservations,
+        Profile::PoliciesReservations,
+        Profile::Storage,
+        Profile::Flow,
+        Profile::Site,
+        Profile::PoliciesSite,
+        Profile::Constraints,
+        Profile::PoliciesConstraints,
+    ];
+
     /// Are there components?
     pub fn has_components(self) -> bool {
         use Profile::{Policies, PoliciesConstraints, PoliciesReservations, PoliciesSite};

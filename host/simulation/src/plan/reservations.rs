@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ENDS, FaultPlan, JobPlan, Keep};
+use super::{FaultPlan, JobPlan, Keep, end_after};
 use crate::dice::Dice;
 use crate::fault::Kind;
 
@@ -45,7 +45,6 @@ pub(super) fn of_job(seed: u64, job: &mut JobPlan) {
 
 /// Requests of operators, with times; some are followed by an end of the scheduler, at any step of what they cause.
 pub(super) fn requests(dice: &mut Dice, seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<FaultPlan> {
-    let is_kept = |kind: &Kind| keep.kinds.as_ref().is_none_or(|kept| kept.contains(kind));
     let count = dice.range(1, *dice.clone().pick(&[4, 12, 24])) as u32;
     let mut faults = Vec::new();
     for number in 0..count {
@@ -54,15 +53,9 @@ pub(super) fn requests(dice: &mut Dice, seed: u64, span: f64, delay: u64, keep: 
         faults.push(FaultPlan { number: REQUESTS + number, at, kind: Kind::Reserve, length: 0.0, seed });
         if dice.often(350) {
             let late = 2.0 * delay as f64 / 1e6 + 0.05;
-            faults.push(FaultPlan {
-                number: AFTER + number,
-                at: at + dice.seconds(0.0, late),
-                kind: *dice.pick(&ENDS),
-                length: dice.seconds(0.0, 2.0),
-                seed: dice.number(),
-            });
+            faults.push(end_after(&mut dice, AFTER + number, at, late));
         }
     }
-    faults.retain(|fault| is_kept(&fault.kind));
+    faults.retain(|fault| keep.has(fault.kind));
     faults
 }

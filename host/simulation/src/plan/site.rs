@@ -29,7 +29,6 @@ pub(super) fn draw(seed: u64, settings: &mut Value, jobs: &mut [JobPlan]) {
 
 /// Users join and leave groups, and for a while groups cannot be looked up.
 pub(super) fn groups(seed: u64, span: f64, keep: &Keep) -> Vec<FaultPlan> {
-    let is_kept = keep.kinds.as_ref().is_none_or(|kept| kept.contains(&Kind::Group));
     let mut dice = Dice::new(seed, "groups");
     let count = dice.range(0, *dice.clone().pick(&[0, 3, 8])) as u32;
     let change = |number| {
@@ -37,5 +36,5 @@ pub(super) fn groups(seed: u64, span: f64, keep: &Keep) -> Vec<FaultPlan> {
         let (at, length, seed) = (dice.seconds(0.0, span), dice.seconds(0.0, span / 4.0), dice.number());
         FaultPlan { number: CHANGES + number, at, kind: Kind::Group, length, seed }
     };
-    (0..count).filter(|_| is_kept).map(change).collect()
+    (0..count).filter(|_| keep.has(Kind::Group)).map(change).collect()
 }

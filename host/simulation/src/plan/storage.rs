@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ENDS, FaultPlan, JobPlan, Keep};
+use super::{FaultPlan, JobPlan, Keep, end_after};
 use crate::dice::Dice;
 use crate::fault::Kind;
 use crate::storage::{SSD, Stores};
@@ -15,7 +15,6 @@ const AFTER: u32 = 4000;
 
 /// Marks of services, with times; some are followed by an end of the scheduler, before or after they are kept.
 pub(super) fn marks(seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<FaultPlan> {
-    let is_kept = |kind: &Kind| keep.kinds.as_ref().is_none_or(|kept| kept.contains(kind));
     let mut dice = Dice::new(seed, "marks");
     let count = dice.range(0, *dice.clone().pick(&[0, 3, 10])) as u32;
     let mut faults = Vec::new();
@@ -25,13 +24,7 @@ pub(super) fn marks(seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<FaultP
         faults.push(FaultPlan { number: MARKS + number, at, kind: Kind::Mark, length, seed });
         if dice.often(400) {
             let late = 2.0 * delay as f64 / 1e6 + *dice.pick(&[0.1, 2.0, 10.0]);
-            faults.push(FaultPlan {
-                number: AFTER + number,
-                at: at + dice.seconds(0.0, late),
-                kind: *dice.pick(&ENDS),
-                length: dice.seconds(0.0, 2.0),
-                seed: dice.number(),
-            });
+            faults.push(end_after(&mut dice, AFTER + number, at, late));
         }
         if dice.often(200) {
             let (at, length) = (at + dice.seconds(0.0, 2.0), 0.0);
@@ -39,7 +32,7 @@ pub(super) fn marks(seed: u64, span: f64, delay: u64, keep: &Keep) -> Vec<FaultP
             faults.push(FaultPlan { number: AFTER + 500 + number, at, kind, length, seed: dice.number() });
         }
     }
-    faults.retain(|fault| is_kept(&fault.kind));
+    faults.retain(|fault| keep.has(fault.kind));
     faults
 }
 

@@ -50,7 +50,7 @@ impl World {
         if dice.often(150) {
             let paths = [self.book.storage.node(0), "/c/node99".to_owned()];
             let wrong = json!({"sp_resource_path": paths, "sp_keyval": "p0=v"});
-            self.client(OWNER, "sched-fluxgate.set_property", &wrong, What::Wrong);
+            self.client(OWNER, "sched-fluxgate.set_property", &wrong, What::Unknown);
             let theirs = json!({"resource_path": paths[0], "key": "p0"});
             self.client(GUEST, "sched-fluxgate.remove_property", &theirs, What::Forbidden);
         }
