@@ -208,15 +208,16 @@ impl Responder {
         }
     }
 
-    /// The inventory may have changed.
-    pub(crate) fn refresh(&self, engine: &Engine) {
+    /// The inventory may have changed. Questions are answered from when the job manager was there first (`is_serving`), and on while it
+    /// is away.
+    pub(crate) fn refresh(&self, engine: &Engine, is_serving: bool) {
         let resources = engine.resources();
         let (version, bounds) = (resources.inventory_version(), &engine.config().queue_bounds);
         let windows = engine.windows_version();
         let mut known = lock(&self.known);
         let same =
             |known: &(u64, u64, Bounds)| (known.0, known.1) == (version, windows) && known.2 == *bounds;
-        if !known.as_ref().is_some_and(same) {
+        if (is_serving || known.is_some()) && !known.as_ref().is_some_and(same) {
             *known = Some((version, windows, bounds.clone()));
             let inventory = (resources.inventory(), bounds.clone(), engine.window_book());
             lock(&self.inventory).put(Some(inventory));

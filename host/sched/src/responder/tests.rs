@@ -49,7 +49,7 @@ fn check(nodes: u32, tag: u32) -> Message {
 #[test]
 fn ping_and_feasibility_are_answered_during_a_pass() {
     let responder = responder();
-    responder.refresh(&engine("0-3"));
+    responder.refresh(&engine("0-3"), true);
     responder.begin(Duration::ZERO);
     for topic in ["sched-fluxgate.ping", "sched.ping", "feasibility.ping"] {
         let ping = Message::request(topic).with_json(&json!({"seq": 7})).with_matchtag(1);
@@ -76,7 +76,7 @@ fn what_it_cannot_answer_is_for_the_service() {
     let responder = responder();
     // No inventory yet; then one, but no object, no wish for an answer.
     assert!(answer(&responder, &check(1, 1)).is_none());
-    responder.refresh(&engine("0-3"));
+    responder.refresh(&engine("0-3"), true);
     let bad = [
         Message::request("feasibility.check").with_json(&json!({})).noresponse(),
         Message::request("sched.ping").with_text("[]").with_matchtag(4),
@@ -94,14 +94,20 @@ fn what_it_cannot_answer_is_for_the_service() {
 #[test]
 fn a_removed_node_is_known_at_the_next_turn() {
     let (responder, mut engine) = (responder(), engine("0-3"));
-    responder.refresh(&engine);
+    responder.refresh(&engine, false);
+    assert!(answer(&responder, &check(2, 1)).is_none(), "the job manager was not there yet");
+    responder.refresh(&engine, true);
     engine.step(fluxgate_engine::Event::Shrink("1".parse().unwrap()), 0.0);
-    responder.refresh(&engine);
+    responder.refresh(&engine, true);
     assert_eq!(answer(&responder, &check(2, 1)).unwrap().errnum(), errno::EOVERFLOW);
     // A node that is only down still counts.
     engine.step(fluxgate_engine::Event::Down("0".parse().unwrap()), 0.0);
-    responder.refresh(&engine);
+    responder.refresh(&engine, true);
     assert_eq!(answer(&responder, &check(1, 2)).unwrap().errnum(), 0);
+    // The job manager is away.
+    engine.step(fluxgate_engine::Event::Shrink("0".parse().unwrap()), 0.0);
+    responder.refresh(&engine, false);
+    assert_eq!(answer(&responder, &check(1, 3)).unwrap().errnum(), errno::EOVERFLOW);
 }
 
 #[test]
@@ -131,7 +137,7 @@ fn a_cut_that_is_due_ends_its_pass_and_no_other() {
 #[test]
 fn questions_that_cannot_be_read_are_refused_in_words() {
     let responder = responder();
-    responder.refresh(&engine("0-3"));
+    responder.refresh(&engine("0-3"), true);
     let bad = [
         ("{}", "field `jobspec`: found nothing, expected an object"),
         ("[]", "the payload is an array instead of a JSON object"),
@@ -146,7 +152,7 @@ fn questions_that_cannot_be_read_are_refused_in_words() {
 #[test]
 fn questions_wait_for_the_next_inventory_and_too_many_are_refused() {
     let responder = responder();
-    responder.refresh(&engine("0-3"));
+    responder.refresh(&engine("0-3"), true);
     let guest = |tag| {
         let mut question = check(3, tag);
         (question.userid, question.rolemask) = (7, role::USER);
@@ -165,7 +171,7 @@ fn questions_wait_for_the_next_inventory_and_too_many_are_refused() {
     assert_eq!((responder.refused(), responder.answered()), (1, 0));
     responder.forget();
     assert!(matches!(responder.check(|| Duration::ZERO), Checked::Wait(_)));
-    responder.refresh(&engine("0-1"));
+    responder.refresh(&engine("0-1"), true);
     let Checked::Answer(answer) = responder.check(|| Duration::ZERO) else { panic!("no answer") };
     assert_eq!((answer.matchtag(), answer.errnum()), (1, errno::EOVERFLOW));
 }

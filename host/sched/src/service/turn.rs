@@ -27,10 +27,8 @@ impl Service {
         self.count_idle_windows();
         let outputs = self.session.tick(self.host.elapsed().as_secs_f64());
         self.carry_out(outputs);
-        if self.session.is_serving()
-            && let Some(engine) = &self.engine
-        {
-            self.responder.refresh(engine);
+        if let Some(engine) = &self.engine {
+            self.responder.refresh(engine, self.session.is_serving());
         }
         self.bring_back();
         self.begin_queue_swaps();
