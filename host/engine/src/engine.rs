@@ -248,6 +248,11 @@ impl Engine {
                     self.core.all_dirty();
                 }
             }
+            Event::PropertiesUnread(unread) => {
+                if self.core.resources.set_properties_unread(unread) {
+                    self.core.all_dirty();
+                }
+            }
             Event::PutWindow(window) => {
                 let name = window.name.clone();
                 // The request was tried before it was made.

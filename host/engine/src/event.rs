@@ -120,6 +120,9 @@ pub enum Event {
     /// The jobs that hold resources of which R could not be read, of many the first, in the place of those of the event before.
     /// While there are any, nothing is taken of vertices above nodes.
     Unread(Vec<JobId>),
+    /// Whether the properties that services set on vertices before this scheduler are not known. While they are not, no job is denied for
+    /// a property that nodes lack; it waits.
+    PropertiesUnread(bool),
     /// A window is made, or takes the place of the one of its name. Ignored when the ledger cannot take it.
     PutWindow(Box<Window>),
     /// A window is forgotten.

@@ -9,7 +9,7 @@ pub const REFUSALS: [&str; 5] = ["busy", "delays", "unsatisfiable", "not-eligibl
 pub const REMOVALS: [&str; 3] = ["canceled", "denied", "replaced"];
 
 /// The kinds of events, in the order of [`Stats::events_by_kind`].
-pub const EVENTS: [&str; 20] = [
+pub const EVENTS: [&str; 21] = [
     "hello",
     "alloc",
     "cancel",
@@ -30,6 +30,7 @@ pub const EVENTS: [&str; 20] = [
     "recount",
     "audit",
     "unread",
+    "properties-unread",
 ];
 
 /// The place of an event's kind in [`EVENTS`].
@@ -55,6 +56,7 @@ fn kind(event: &Event) -> usize {
         Event::Recount { .. } => 17,
         Event::Audit { .. } => 18,
         Event::Unread(_) => 19,
+        Event::PropertiesUnread(_) => 20,
     }
 }
 

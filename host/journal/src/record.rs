@@ -221,6 +221,8 @@ pub enum EventRecord {
     /// jobs
     #[serde(rename = "unread")]
     Unread(Vec<JobId>),
+    #[serde(rename = "unread-properties")]
+    PropertiesUnread(bool),
     /// the window, as JSON
     #[serde(rename = "window")]
     PutWindow(String),
@@ -258,6 +260,7 @@ impl EventRecord {
             EventRecord::VertexStatus(..) => "vertex-status",
             EventRecord::VertexProperty(..) => "vertex-property",
             EventRecord::Unread(_) => "unread",
+            EventRecord::PropertiesUnread(_) => "properties-unread",
             EventRecord::PutWindow(_) => "reservation",
             EventRecord::RemoveWindow(_) => "reservation-cancel",
             EventRecord::InstanceExpiration(_) => "instance-expiration",
@@ -310,6 +313,7 @@ impl EventRecord {
             EventRecord::VertexStatus(paths, up) => Event::VertexStatus { paths, up },
             EventRecord::VertexProperty(paths, key, value) => Event::VertexProperty { paths, key, value },
             EventRecord::Unread(jobs) => Event::Unread(jobs),
+            EventRecord::PropertiesUnread(unread) => Event::PropertiesUnread(unread),
             EventRecord::PutWindow(text) => {
                 let window =
                     serde_json::from_str(&text).map_err(|error| SpecError::Window(error.to_string()))?;

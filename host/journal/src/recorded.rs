@@ -346,6 +346,7 @@ impl Log {
                 EventRecord::VertexProperty(paths.clone(), key.clone(), value.clone())
             }
             Event::Unread(jobs) => EventRecord::Unread(jobs.clone()),
+            Event::PropertiesUnread(unread) => EventRecord::PropertiesUnread(*unread),
             // A window has no numbers that JSON lacks: its times are finite.
             Event::PutWindow(window) => {
                 EventRecord::PutWindow(serde_json::to_string(window).unwrap_or_default())

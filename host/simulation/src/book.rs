@@ -189,18 +189,24 @@ impl Book {
 
     /// Was it feasible whenever the scheduler of now could have looked?
     pub fn was_feasible(&self, want: Want) -> bool {
-        let known = self.constraints.all_known(want.condition);
-        self.is_feasible_with(want, self.constraints.described())
-            || self.is_feasible_with(Want { condition: 0, ..want }, self.constraints.now())
-                && known.iter().all(|all| self.is_feasible_with(want, all))
+        let constraints = &self.constraints;
+        if constraints.is_unknown(want.condition) {
+            return self.is_feasible_on(want, |rank| constraints.could_meet(want.condition, rank));
+        }
+        self.is_feasible_with(want, constraints.described())
+            || constraints.all_known().iter().all(|all| self.is_feasible_with(want, all))
     }
 
     /// Could it run with these properties?
     fn is_feasible_with(&self, want: Want, properties: &Properties) -> bool {
+        self.is_feasible_on(want, |rank| self.constraints.meets(want.condition, rank, properties))
+    }
+
+    /// Could it run on these ranks?
+    fn is_feasible_on(&self, want: Want, is: impl Fn(u32) -> bool) -> bool {
         let all = (u64::from(self.shape.cores), u64::from(self.shape.gpus));
         let there = self.ranks.difference(&self.lost).copied();
-        let there: BTreeSet<u32> =
-            there.filter(|rank| self.constraints.meets(want.condition, *rank, properties)).collect();
+        let there: BTreeSet<u32> = there.filter(|rank| is(*rank)).collect();
         self.fits(want, there.iter().map(|rank| (*rank, all)), true)
             && self.storage.fits(want.nodes, want.beside, &there, true)
     }

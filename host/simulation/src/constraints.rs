@@ -119,16 +119,28 @@ impl Constraints {
         self.told.iter().chain((!self.known).then_some(&self.all))
     }
 
-    /// All properties with which the scheduler of now may have found that nothing meets a condition; none if it cannot know.
-    pub fn all_known(&self, condition: u32) -> Vec<&Properties> {
-        let depends = self
-            .condition(condition)
-            .is_some_and(|condition| condition.to_string().contains("\"properties\""));
-        match (depends, self.known) {
-            (false, _) => vec![&self.all],
-            (true, true) => self.told.iter().collect(),
-            (true, false) => Vec::new(),
-        }
+    /// Does a condition depend on properties of which the scheduler does not know whether services had set them?
+    pub fn is_unknown(&self, condition: u32) -> bool {
+        let depends = |condition: &Value| condition.to_string().contains("\"properties\"");
+        !self.known && self.condition(condition).is_some_and(depends)
+    }
+
+    /// All properties with which the scheduler of now may have found that nothing meets a condition that is not unknown.
+    pub fn all_known(&self) -> Vec<&Properties> {
+        if self.known { self.told.iter().collect() } else { vec![&self.all] }
+    }
+
+    /// Does a rank meet a condition with some properties, whatever they are?
+    pub fn could_meet(&self, condition: u32, rank: u32) -> bool {
+        let Some(condition) = self.condition(condition) else { return true };
+        let mut names = BTreeSet::new();
+        named(condition, &mut names);
+        let names: Vec<String> = names.into_iter().collect();
+        (0..1u32 << names.len()).any(|some| {
+            let its = names.iter().enumerate().filter(|(at, _)| some >> at & 1 == 1);
+            let properties = its.map(|(_, name)| (name.clone(), BTreeSet::from([rank]))).collect();
+            meets(condition, rank, &properties)
+        })
     }
 }
 
@@ -144,6 +156,18 @@ pub fn put(properties: &mut Properties, name: &str, rank: u32, has: bool) {
 /// Does a rank have a property?
 pub fn has(properties: &Properties, name: &str, rank: u32) -> bool {
     properties.get(name).is_some_and(|ranks| ranks.contains(&rank))
+}
+
+/// The properties that a condition names.
+fn named(condition: &Value, names: &mut BTreeSet<String>) {
+    for (operator, values) in condition.as_object().into_iter().flatten() {
+        for value in values.as_array().into_iter().flatten() {
+            match value.as_str().filter(|_| operator == "properties") {
+                Some(text) => drop(names.insert(text.trim_start_matches('^').to_owned())),
+                None => named(value, names),
+            }
+        }
+    }
 }
 
 /// Does a rank meet a condition: an object with at most one operator, each with a list of values?
@@ -216,8 +240,19 @@ mod tests {
         assert!(constraints.meets(1, 2, constraints.described()));
         constraints.begin();
         assert_eq!(constraints.now(), constraints.described());
-        assert_eq!((constraints.all_known(1).len(), constraints.all_known(0).len()), (0, 1));
+        assert!(constraints.is_unknown(1) && !constraints.is_unknown(0));
+        assert_eq!(constraints.all_known(), [constraints.described()]);
         constraints.know(Properties::new());
-        assert_eq!(constraints.all_known(1), [&Properties::new()]);
+        assert_eq!((constraints.all_known(), constraints.is_unknown(1)), (vec![&Properties::new()], false));
+    }
+
+    #[test]
+    fn what_some_properties_would_meet() {
+        let of = |condition: Value| Constraints::new(Described::default(), vec![condition]);
+        let could = |condition: Value| of(condition).could_meet(1, 1);
+        assert!(could(json!({"and": [{"properties": ["a", "^b"]}, {"ranks": ["1"]}]})));
+        assert!(!could(json!({"and": [{"properties": ["a", "^b"]}, {"ranks": ["2"]}]})));
+        assert!(!could(json!({"and": [{"properties": ["a"]}, {"not": [{"properties": ["a"]}]}]})));
+        assert!(could(json!({"not": [{"properties": ["a"]}]})));
     }
 }

@@ -277,6 +277,7 @@ fn event(event_record: &EventRecord) -> String {
             let value = value.as_ref().map_or_else(|| " removed".to_owned(), |value| format!("={value}"));
             clean(&format!("{key}{value} on {}", paths.join(" ")))
         }
+        EventRecord::PropertiesUnread(unread) => (if *unread { "not known" } else { "known" }).to_owned(),
         EventRecord::PutWindow(text) | EventRecord::RemoveWindow(text) => clean(text),
         EventRecord::InstanceExpiration(end) => end.to_string(),
         other => other.job().map_or_else(String::new, |id| id.to_string()),

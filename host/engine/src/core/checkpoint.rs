@@ -38,6 +38,9 @@ pub struct Checkpoint {
     /// Jobs that hold resources of which R could not be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<JobId>,
+    /// The properties that services set before are not known.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub properties_unread: bool,
     /// Ranks that were removed from the inventory.
     pub removed: Idset,
     /// The windows, each with its number in the ledger.
@@ -85,6 +88,10 @@ pub struct Checkpoint {
     serial: u64,
     /// True if the resources changed since parked classes were last checked.
     pub(crate) stale: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_zero(count: &u8) -> bool {
@@ -228,6 +235,7 @@ impl Core {
             up: resources.reported_up(),
             vertices: resources.vertex_marks(),
             unread: resources.unread().to_vec(),
+            properties_unread: resources.properties_unread(),
             removed: resources.removed(),
             windows: self.windows.iter().map(|held| (held.id.0, (*held.window).clone())).collect(),
             windows_idle: self
@@ -274,6 +282,7 @@ impl Core {
     ) -> Result<Core, ResumeError> {
         resources.restore_marks(&from.vertices);
         resources.set_unread(&from.unread);
+        resources.set_properties_unread(from.properties_unread);
         // Jobs may run on ranks that are down or were removed since.
         resources.set_up(&from.up);
         let mut core = Core::new(resources, from.config.clone());

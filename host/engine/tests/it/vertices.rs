@@ -107,6 +107,7 @@ fn site_78_a_checkpoint_has_what_was_set_and_what_jobs_hold_of_storage() {
         let mut engine = Engine::new(rabbit(), config);
         engine.step(status(SSD, true), 1.0);
         engine.step(property("/site/chassis0/n1", Some("a=b")), 1.0);
+        engine.step(Event::PropertiesUnread(true), 1.0);
         assert_eq!(started(&submit(&mut engine, 1.0, vec![(1, beside()), (2, beside())])), [1]);
         engine.step(status("/site/chassis0/n1", false), 1.0);
         let checkpoint = engine.checkpoint().unwrap().0;
@@ -117,6 +118,9 @@ fn site_78_a_checkpoint_has_what_was_set_and_what_jobs_hold_of_storage() {
         for engine in [&mut engine, &mut other] {
             let value = engine.resources().vertex_property("/site/chassis0/n1", "badrabbit");
             assert_eq!(value.unwrap(), ["a=b"]);
+            assert!(engine.resources().properties_unread());
+            engine.step(Event::PropertiesUnread(false), 2.0);
+            assert!(!engine.resources().properties_unread());
             // Node 1 is free and the storage is not; then the reverse.
             engine.step(status("/site/chassis0/n1", true), 2.0);
             assert!(started(&engine.pass(2.0)).is_empty(), "{record_format:?}");

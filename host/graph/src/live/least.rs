@@ -57,7 +57,9 @@ impl Resources {
     /// The cores of this many nodes, the smallest that the request may use, now or with properties that come and go.
     fn smallest_nodes(&self, request: &Request, mut nodes: u64) -> u64 {
         let (machine, now) = (&self.machine, self.machine.eligible(request));
-        let by_other = [machine.eligible_as_described(request), machine.eligible_of_instance(request)];
+        let unread = self.properties_unread().then(|| machine.eligible_if(request, |_| true)).flatten();
+        let by_other =
+            [unread, machine.eligible_as_described(request), machine.eligible_of_instance(request)];
         let all: Vec<&Eligible> = by_other.iter().flatten().chain([&*now]).collect();
         let graph = &machine.graph;
         let mut by_cores: BTreeMap<u64, u64> = BTreeMap::new();

@@ -41,6 +41,8 @@ pub(crate) struct Machine {
     pub(crate) levels: Levels,
     /// Jobs of which it is not known what they hold above nodes.
     pub(crate) unread: Arc<[JobId]>,
+    /// The properties that services set before could not be read.
+    pub(crate) properties_unread: bool,
     /// Properties with values that were set on vertices while jobs ran.
     pub(crate) set_values: Arc<SetValues>,
     /// The nodes that a request without constraints may use.
@@ -60,6 +62,7 @@ impl Clone for Machine {
             calendar: self.calendar.clone(),
             levels: self.levels.clone(),
             unread: self.unread.clone(),
+            properties_unread: self.properties_unread,
             set_values: self.set_values.clone(),
             everything: self.everything.clone(),
             known: Mutex::default(),
@@ -197,6 +200,7 @@ impl Machine {
             calendar,
             levels,
             unread,
+            properties_unread: false,
             set_values,
             everything,
             known,
@@ -205,7 +209,8 @@ impl Machine {
 
     /// The idle machine of another index of the same graph.
     pub(crate) fn idle(&self, index: Index) -> Self {
-        Machine::new(self.graph.clone(), index)
+        let properties_unread = self.properties_unread;
+        Machine { properties_unread, ..Machine::new(self.graph.clone(), index) }
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {

@@ -71,9 +71,13 @@ impl Resources {
 
     /// Whether the idle machine with every node up satisfies the request, constraints included. Properties that belong to
     /// this instance alone (RFC 20: with a leading `+`) come and go, and so do those that a site's services set: a request
-    /// that needs other nodes to have them is satisfiable, and [`Resources::shortage`] says what it waits for.
+    /// that needs other nodes to have them is satisfiable, and [`Resources::shortage`] says what it waits for. The same holds for
+    /// every property while those that services set before are not known ([`Resources::set_properties_unread`]).
     pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
-        self.satisfiability(request).result.clone()
+        match self.properties_unread() {
+            true => self.satisfiable_by_other_properties(request),
+            false => self.satisfiability(request).result.clone(),
+        }
     }
 
     /// Whether the idle machine satisfies the request, whatever properties its nodes have: the question about a job that
@@ -145,7 +149,7 @@ impl Resources {
         if !request.by_property {
             return None;
         }
-        self.satisfiability(request).unmet.clone()
+        self.satisfiability(request).unmet.clone().map(|unmet| self.with_unread(unmet))
     }
 
     /// The properties, the flow, or the level above nodes, for which a request does not start now, in words; `None` when it

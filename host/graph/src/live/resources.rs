@@ -289,7 +289,7 @@ impl Resources {
         true
     }
 
-    fn forget_satisfiable(&mut self) {
+    pub(crate) fn forget_satisfiable(&mut self) {
         self.inventory_version += 1;
         let cache = self.cache.get_mut().unwrap_or_else(PoisonError::into_inner);
         cache.satisfiable.clear();

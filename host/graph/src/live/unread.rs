@@ -1,7 +1,9 @@
-//! Jobs that hold resources of which R could not be read (RFC 27 hello).
+//! What the machine is not known to hold or to have: jobs of which R could not be read (RFC 27 hello), and properties that services
+//! set before this scheduler began.
 //!
 //! The ranks of such a job are known, since the job manager counts them; what it holds above nodes (storage, licences,
-//! chassis, flow) is not. Nothing is taken there until it is. Must never know who lists these jobs.
+//! chassis, flow) is not. Nothing is taken there until it is. While properties are not known, a request that other properties would
+//! satisfy is satisfiable. Must never know who lists these jobs.
 
 use std::sync::Arc;
 
@@ -10,6 +12,8 @@ use fluxgate_formats::JobId;
 use crate::live::request::Request;
 use crate::live::resources::Resources;
 
+/// Said behind the properties that a request waits for, while those that services set before are not known.
+const UNREAD: &str = "; what services set before could not be read, and is tried again";
 /// Most jobs with an R that could not be read which a reason names.
 const NAMED_MAX: usize = 3;
 
@@ -39,6 +43,26 @@ impl Resources {
     /// The jobs of the last [`set_unread`](Self::set_unread).
     pub fn unread(&self) -> &[JobId] {
         &self.machine.unread
+    }
+
+    /// Whether the properties that services set before are not known. While they are not, a request that nodes with other properties
+    /// would satisfy is satisfiable. False if that changes nothing.
+    pub fn set_properties_unread(&mut self, unread: bool) -> bool {
+        let before = std::mem::replace(&mut self.machine.properties_unread, unread);
+        if before != unread {
+            self.forget_satisfiable();
+        }
+        before != unread
+    }
+
+    /// The value of the last [`set_properties_unread`](Self::set_properties_unread).
+    pub fn properties_unread(&self) -> bool {
+        self.machine.properties_unread
+    }
+
+    /// As the properties that a request waits for, with what is not known of them.
+    pub(crate) fn with_unread(&self, unmet: String) -> String {
+        if self.properties_unread() { unmet + UNREAD } else { unmet }
     }
 
     /// Why a request that takes above nodes waits, if it is because of these jobs.

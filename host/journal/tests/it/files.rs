@@ -31,6 +31,7 @@ fn record() -> impl Strategy<Value = Record> {
         (prop::collection::vec(".*", 0..4), any::<bool>()).prop_map(|(a, b)| EventRecord::VertexStatus(a, b)),
         (prop::collection::vec(".*", 0..4), ".*", prop::option::of(".*"))
             .prop_map(|(a, b, c)| EventRecord::VertexProperty(a, b, c)),
+        any::<bool>().prop_map(EventRecord::PropertiesUnread),
         ".*".prop_map(EventRecord::PutWindow),
         ".*".prop_map(EventRecord::RemoveWindow),
         prop::collection::vec((id.clone(), any::<u32>()), 0..9).prop_map(EventRecord::Prioritize),

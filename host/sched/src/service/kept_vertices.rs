@@ -235,6 +235,13 @@ impl Service {
         }
     }
 
+    /// Nothing more is to be read: what nodes lack now, no service had set.
+    fn vertices_are_known(&mut self) {
+        if self.engine.as_ref().is_some_and(|engine| engine.resources().properties_unread()) {
+            self.step(Event::PropertiesUnread(false));
+        }
+    }
+
     fn set_again(&mut self, answer: &Message, unread: Option<Unread>) {
         let again = unread.is_some();
         let unread = unread.unwrap_or_default();
@@ -242,7 +249,10 @@ impl Service {
             (Found::Value(kept), Some(engine)) => kept.events(engine.resources(), &unread.set),
             (Found::Failed(_), _) if again => return self.read_again_later(unread),
             (Found::Failed(why), _) => return self.vertices_are_unread(&why, Some(unread)),
-            (Found::Strange(why), _) => return self.vertices_are_unread(&why, None),
+            (Found::Strange(why), _) => {
+                self.vertices_are_known();
+                return self.vertices_are_unread(&why, None);
+            }
             (Found::Value(_), None) => return,
             (Found::Nothing, _) => Default::default(),
         };
@@ -260,6 +270,7 @@ impl Service {
             fluxgate_log::log!(VerticesRestored, "{KEY}: status and properties of vertices are set again");
         }
         events.into_iter().for_each(|event| self.step(event));
+        self.vertices_are_known();
         // A commit of the scheduler before may still be on its way: what is in force now is written behind it.
         let has_graph = self.engine.as_ref().is_some_and(|engine| engine.resources().has_site_graph());
         self.kept_vertices.changed = has_graph.then(|| self.host.elapsed());

@@ -36,8 +36,14 @@ impl Service {
         let windows = self.engine.as_ref().map(|before| before.windows().cloned().collect::<Vec<_>>());
         // What services set is set again: in this process it is known, and the one before it wrote it down.
         match &self.engine {
-            Some(before) => drop(resources.restore_marks(&before.resources().vertex_marks())),
-            None => self.read_vertices(),
+            Some(before) => {
+                resources.restore_marks(&before.resources().vertex_marks());
+                resources.set_properties_unread(before.resources().properties_unread());
+            }
+            None => {
+                resources.set_properties_unread(resources.has_site_graph());
+                self.read_vertices();
+            }
         }
         let engine = Engine::new(resources, self.configuration.settings.engine());
         let writer = match &mut self.engine {

@@ -184,6 +184,39 @@ fn site_78_a_refused_request_is_no_newer_than_what_was_kept() {
 }
 
 #[test]
+fn site_78_no_job_is_denied_for_a_property_that_was_kept_and_cannot_be_read() {
+    const KEY: &str = "sched-fluxgate.vertices";
+    let mut world = world(2, 1);
+    let bad = json!({"sp_resource_path": "/site/chassis1/n1", "sp_keyval": "badrabbit=x"});
+    world.call(SET, &bad).unwrap();
+    world.advance(2.0);
+    let kept = world.kvs[KEY].clone();
+    let with = |property: &str| {
+        let mut spec = beside();
+        spec["resources"] = json!([spec["resources"][0]["with"][0]]);
+        spec["attributes"]["system"]["constraints"] = json!({"properties": [property]});
+        spec
+    };
+    let mut next = World::on(machine(2, 1), &table(), BTreeMap::from([(KEY.to_owned(), Value::Null)]));
+    next.submit_spec(1, &with("badrabbit"));
+    next.settle();
+    assert_eq!((&next.denied, next.started.len()), (&BTreeMap::new(), 0));
+    next.kvs.insert(KEY.to_owned(), kept);
+    next.advance(11.0);
+    next.settle();
+    assert_eq!(next.started, [1]);
+    // All is known now: what no node has is denied.
+    next.submit_spec(2, &with("good"));
+    next.settle();
+    assert_eq!(next.denied.len(), 1);
+    // Where nothing was kept, all is known at once.
+    let mut first = World::on(machine(2, 1), &table(), BTreeMap::new());
+    first.submit_spec(1, &with("badrabbit"));
+    first.settle();
+    assert_eq!(first.denied.len(), 1);
+}
+
+#[test]
 fn site_69_70_83_85_86_87_counters_parameters_and_status_have_their_shapes() {
     let mut world = world(2, 1);
     let ask = |world: &mut World, topic: &str| world.call(topic, &json!({})).unwrap();

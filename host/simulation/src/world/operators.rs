@@ -200,7 +200,8 @@ impl World {
                 }
                 // The answer may be from before the scheduler was told of a loss.
                 let unsure = self.book.lost_at.is_some() && (self.plan.lost_in_inventory || errnum == 0)
-                    || changes != self.book.constraints.changes();
+                    || changes != self.book.constraints.changes()
+                    || errnum == 0 && self.book.constraints.is_unknown(self.plan.jobs[job].condition);
                 // Who could not run where it is reserved for it is told so.
                 let reserved = self.plan.parts.reservations && text.contains("reservation");
                 if (errnum == 0) != could && could == can && !unsure && !reserved {

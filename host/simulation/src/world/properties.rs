@@ -113,10 +113,12 @@ impl World {
         self.book.constraints.know(all);
     }
 
-    /// What was kept cannot be read: the scheduler goes on without, and may deny a job for which something was set.
+    /// What was kept cannot be read: where there are vertices, a service may have set something.
     pub(super) fn properties_are_unread(&mut self) {
-        let now = self.book.constraints.now().clone();
-        self.book.constraints.know(now);
+        if self.book.storage.paths().is_empty() {
+            let described = self.book.constraints.described().clone();
+            self.book.constraints.know(described);
+        }
     }
 
     /// A job starts: on nodes that meet its condition.

@@ -58,6 +58,7 @@ fn describe(event: &Event) -> String {
         Event::Committed { .. } => "committed".into(),
         Event::Recount { .. } | Event::Audit { .. } => "audit".into(),
         Event::Unread(jobs) => format!("unread {}", jobs.len()),
+        Event::PropertiesUnread(unread) => format!("properties-unread {unread}"),
     }
 }
 

@@ -119,3 +119,24 @@ fn site_77_a_job_whose_property_was_removed_from_every_node_waits() {
     m.set_vertex_properties(&all[..1], "odd", None).unwrap();
     assert!(satisfiable(&mut m, &text).is_err());
 }
+
+/// What services set before the scheduler began may be what a job that waits needs.
+#[test]
+fn site_78_no_job_is_refused_for_a_property_while_those_that_were_set_are_not_known() {
+    let mut m = Rabbits::default().machine();
+    let text = on(&json!({"properties": ["odd"]}), 1);
+    let never = satisfiable(&mut m, &text).unwrap_err();
+    assert!(m.set_properties_unread(true) && !m.set_properties_unread(true));
+    assert_eq!(satisfiable(&mut m, &text), Ok(()));
+    assert!(run(&mut m, 1, &text).is_none());
+    let request = ask(&mut m, &text);
+    let waits =
+        "no node has property odd now; what services set before could not be read, and is tried again";
+    assert_eq!(m.shortage(&request).as_deref(), Some(waits));
+    assert_eq!((m.least_cores(&request), m.inventory().satisfiable(&request)), (4, Ok(())));
+    // More nodes than there are, and hosts that are none, are no question of properties.
+    assert!(satisfiable(&mut m, &on(&json!({"properties": ["odd"]}), 6)).is_err());
+    assert!(satisfiable(&mut m, &on(&json!({"hostlist": ["elsewhere"]}), 1)).is_err());
+    assert!(m.set_properties_unread(false));
+    assert_eq!(satisfiable(&mut m, &text), Err(never));
+}
