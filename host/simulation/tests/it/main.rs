@@ -327,6 +327,20 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "6001",
         "a job above the ceiling of its queue waited for a property, and then for ever",
     ),
+    (
+        398,
+        Profile::PoliciesConstraints,
+        "0,7",
+        "3,20,6000-6001",
+        "feasibility was answered from the inventory of before while the job manager was away",
+    ),
+    (
+        466,
+        Profile::Constraints,
+        "3",
+        "5",
+        "a job was denied for a property that was kept and could not be read",
+    ),
 ];
 
 #[test]
