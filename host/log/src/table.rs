@@ -221,8 +221,7 @@ table! {
     // Vertices of a site's graph.
     /// Status and properties of vertices are as the scheduler before this one had them.
     VerticesRestored = 1501 INFO,
-    /// Stored status and properties of vertices could not be read. Where the KVS refused it, they are read again every ten seconds; no job
-    /// is denied for a property meanwhile.
+    /// Stored status and properties of vertices could not be read. Where the KVS refused it, no job is denied for a property until they were.
     VerticesUnread = 1502 WARN,
     /// Vertices with stored status or properties are not in the resource graph any more.
     VerticesGone = 1503 WARN,
