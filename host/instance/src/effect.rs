@@ -10,11 +10,11 @@ use fluxgate_wire::{Message, ReplyTo};
 
 /// A client of the socket; never used twice in the life of an instance process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ClientId(pub u64);
+pub struct ClientId(pub u64);
 
 /// A record for the database.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Record {
+pub enum Record {
     /// The text of a jobspec, before the jobs that have it.
     Spec {
         /// Its row.
@@ -60,7 +60,7 @@ pub(crate) enum Record {
 
 /// An action to carry out once the records are committed.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// Send to a client.
     Send(ClientId, Message),
     /// Disconnect a client.
@@ -96,7 +96,7 @@ pub(crate) enum Effect {
 
 /// The parameters of real processes.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Launch {
+pub struct Launch {
     /// The job.
     pub id: JobId,
     /// Program and arguments.

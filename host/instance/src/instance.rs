@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::core::Core;
+use crate::durable::Durable;
 use crate::error::InstanceError;
 use crate::limits::{FRAME_SIZE_MAX, TURN_INPUTS_MAX};
 use crate::runner::Runner;
@@ -109,9 +109,9 @@ async fn live(
     let uri = listener.uri();
     let (report, reports) = mpsc::unbounded_channel();
     let runner = Runner::new(&config.dir, &uri, report);
-    let core = Core::new(config, restored, now)?;
+    let core = Durable::new(config, restored, now, store)?;
     let (sender, inputs) = mpsc::channel(TURN_INPUTS_MAX);
-    let shell = Shell::new(core, store, clock, runner, (sender.clone(), inputs), reports, ending);
+    let shell = Shell::new(core, clock, runner, (sender.clone(), inputs), reports, ending);
     let acceptor = tokio::spawn(accept(listener, sender.clone()));
     // If the handle has been dropped already, the instance goes on for its clients.
     let _ = started.send(Started { uri, socket, clock, inputs: sender });

@@ -49,8 +49,9 @@
 //!
 //! # Structure
 //!
-//! `core::Core` is one state machine without I/O: messages and times in, records and effects out. The shell commits the
-//! records of a turn and then carries out its effects. [`audit`] counts from the database alone.
+//! `core::Core` is one state machine without I/O: messages and times in, records and effects out. [`durable`] commits the records of a
+//! turn before its effects are carried out, and holds where it cannot. The shell joins it with database, sockets, processes and the
+//! clock. [`audit`] counts from the database alone.
 #![forbid(unsafe_code)]
 
 mod annotate;
@@ -60,6 +61,7 @@ pub mod config;
 mod core;
 mod dependency;
 pub mod dialect;
+pub mod durable;
 mod effect;
 mod error;
 mod fail;
@@ -81,7 +83,9 @@ mod timers;
 
 pub use clock::Clock;
 pub use config::{Config, Durability, Housekeeping, QueueConfig};
+pub use core::{Restored, RestoredEvent};
 pub use dialect::Dialect;
+pub use effect::{ClientId, Effect, Launch, Record};
 pub use error::InstanceError;
 pub use fail::Fail;
 pub use instance::{Handle, Instance};

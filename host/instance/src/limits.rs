@@ -46,6 +46,11 @@ pub const DEPTH_MAX: usize = 32;
 pub const ANNOTATIONS_SIZE_MAX: usize = 64 << 10;
 /// Number of inputs in one turn, that is, before its records are committed and its effects sent.
 pub const TURN_INPUTS_MAX: usize = 1024;
+/// Maximum number of messages of the scheduler that wait while the database cannot be written; a scheduler that exceeds it is
+/// disconnected.
+pub const HELD_INPUTS_MAX: usize = 1_000_000;
+/// Period of the tries to write the database after it could not be written.
+pub const COMMIT_RETRY: Duration = Duration::from_secs(1);
 /// Number of `sched.alloc` requests sent in one turn.
 pub const TURN_ALLOCS_MAX: usize = 4096;
 /// Number of jobs created in one turn.

@@ -17,10 +17,10 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
-use crate::core::Core;
+use crate::durable::Durable;
 use crate::effect::{ClientId, Effect};
 use crate::error::InstanceError;
-use crate::limits::{KILL_TIMEOUT, SCHED_BACKLOG_MAX, TURN_ALLOCS_MAX, TURN_INPUTS_MAX};
+use crate::limits::{COMMIT_RETRY, KILL_TIMEOUT, SCHED_BACKLOG_MAX, TURN_ALLOCS_MAX, TURN_INPUTS_MAX};
 use crate::runner::{Report, Runner};
 use crate::store::Store;
 
@@ -48,8 +48,7 @@ pub(crate) enum Control {
 }
 
 pub(crate) struct Shell {
-    pub(crate) core: Core,
-    pub(crate) store: Store,
+    pub(crate) core: Durable<Store>,
     pub(crate) clock: Clock,
     pub(crate) runner: Runner,
     pub(crate) inputs: mpsc::Receiver<Input>,
@@ -62,6 +61,8 @@ pub(crate) struct Shell {
     /// Set for the holder of the handle once the instance ends in order.
     tell_ending: Arc<AtomicBool>,
     aborted: bool,
+    /// When the records are tried again that could not be written.
+    retry: Option<Instant>,
 }
 
 /// Accepts clients as long as the loop takes them.
@@ -106,8 +107,7 @@ async fn serve(
 
 impl Shell {
     pub(crate) fn new(
-        core: Core,
-        store: Store,
+        core: Durable<Store>,
         clock: Clock,
         runner: Runner,
         (sender, inputs): (mpsc::Sender<Input>, mpsc::Receiver<Input>),
@@ -116,7 +116,6 @@ impl Shell {
     ) -> Self {
         Shell {
             core,
-            store,
             clock,
             runner,
             inputs,
@@ -127,6 +126,7 @@ impl Shell {
             ending: None,
             tell_ending,
             aborted: false,
+            retry: None,
         }
     }
 
@@ -145,14 +145,14 @@ impl Shell {
             {
                 batch.push(input);
             }
-            more = self.turn(batch)?;
+            more = self.turn(batch);
             if self.aborted {
                 return Ok(());
             }
             if more && self.window() == 0 {
                 let mut batch = Vec::new();
                 self.wait(&mut batch, Some(BACKLOG_PAUSE)).await;
-                more |= self.turn(batch)?;
+                more |= self.turn(batch);
             }
             if let Some(deadline) = self.ending {
                 if !self.core.processes_running() {
@@ -165,20 +165,24 @@ impl Shell {
             }
         }
         self.farewell().await;
-        Ok(())
+        self.core.into_hold().map_or(Ok(()), |why| Err(why.into()))
     }
 
     async fn wait(&mut self, batch: &mut Vec<Input>, limit: Option<Duration>) {
         let mut pause = limit.unwrap_or(Duration::from_secs(3600));
-        if let Some(wake) = self.core.next_wake() {
-            pause = pause.min(self.clock.until(wake));
+        match self.retry {
+            Some(retry) => pause = pause.min(retry.saturating_duration_since(Instant::now())),
+            None => {
+                let wake = self.core.next_wake();
+                pause = wake.map_or(pause, |wake| pause.min(self.clock.until(wake)));
+            }
         }
         if let Some(deadline) = self.ending {
             pause = pause.min(deadline.saturating_duration_since(Instant::now()));
         }
         tokio::select! {
             biased;
-            Some(report) = self.reports.recv() => self.reported(report),
+            Some(report) = self.reports.recv(), if self.retry.is_none() => self.reported(report),
             Some(input) = self.inputs.recv() => batch.push(input),
             () = tokio::time::sleep(pause) => {}
         }
@@ -208,22 +212,42 @@ impl Shell {
     }
 
     /// One turn. True if there is more to do at once.
-    fn turn(&mut self, batch: Vec<Input>) -> Result<bool, InstanceError> {
+    fn turn(&mut self, batch: Vec<Input>) -> bool {
+        if self.retry.is_some_and(|retry| retry <= Instant::now()) {
+            self.try_again();
+        }
         let mut more = self.core.advance(self.clock.now());
-        while let Ok(report) = self.reports.try_recv() {
+        while self.retry.is_none()
+            && let Ok(report) = self.reports.try_recv()
+        {
             self.reported(report);
         }
         for input in batch {
             self.input(input);
         }
         more |= self.core.pump(self.window());
-        let (records, effects) = self.core.take();
         if self.aborted {
-            return Ok(false);
+            return false;
         }
-        self.store.commit(&records, self.core.now())?;
+        let effects = self.core.settle();
+        if let (Some(why), None) = (self.core.holds(), self.retry) {
+            tracing::error!(
+                "the instance waits until its records can be written, and tries again every second: {why}"
+            );
+            self.retry = Some(Instant::now() + COMMIT_RETRY);
+        }
         self.carry_out(effects);
-        Ok(more)
+        more
+    }
+
+    /// The records that could not be written are tried again.
+    fn try_again(&mut self) {
+        let effects = self.core.retry();
+        self.carry_out(effects);
+        self.retry = self.core.holds().map(|_| Instant::now() + COMMIT_RETRY);
+        if self.retry.is_none() {
+            tracing::warn!("the records are written; the instance goes on");
+        }
     }
 
     fn input(&mut self, input: Input) {
@@ -288,7 +312,7 @@ impl Shell {
                 Effect::Signal { id, signal } => self.runner.signal(id, signal),
                 Effect::Reattach { id } => self.runner.reattach(id),
                 Effect::Audit { client, reply, active, machine } => {
-                    let (database, inputs) = (self.store.path().to_owned(), self.sender.clone());
+                    let (database, inputs) = (self.core.records().path().to_owned(), self.sender.clone());
                     tokio::task::spawn_blocking(move || {
                         let answer = crate::audit::audit(&database, &active, &machine);
                         let _ = inputs.blocking_send(Input::Audited(client, reply, answer));

@@ -7,13 +7,16 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use fluxgate_formats::JobId;
+use fluxgate_wire::errno;
 use nix::fcntl::{Flock, FlockArg};
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, params};
 
 use crate::config::Durability;
 use crate::core::{Restored, RestoredEvent};
+use crate::durable::Records;
 use crate::effect::Record;
 
 /// Layout of the tables; a database of another layout is refused.
@@ -32,6 +35,9 @@ const TABLES: &str = "
     CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS counter (name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 ";
+
+/// Longest wait for another process that is writing the database; the instance holds then.
+const BUSY_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The database cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -124,6 +130,7 @@ impl Store {
         );
         connection.execute_batch(&pragmas).map_err(sql)?;
         connection.execute_batch(TABLES).map_err(sql)?;
+        connection.busy_timeout(BUSY_TIMEOUT).map_err(sql)?;
         connection
             .execute("INSERT OR IGNORE INTO fact VALUES ('epoch', ?1)", params![now.to_string()])
             .map_err(sql)?;
@@ -134,8 +141,16 @@ impl Store {
         Ok((Store { connection, path, _lock: lock }, restored, latest.max(noted)))
     }
 
-    /// Writes the records of a turn, all or none, and the time.
-    pub(crate) fn commit(&mut self, records: &[Record], now: f64) -> Result<(), StoreError> {
+    /// Path of the database.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Records for Store {
+    type Error = StoreError;
+
+    fn commit(&mut self, records: &[Record], now: f64) -> Result<(), StoreError> {
         if records.is_empty() {
             return Ok(());
         }
@@ -143,9 +158,15 @@ impl Store {
         written.map_err(|source| StoreError::Sql { path: self.path.clone(), source })
     }
 
-    /// Path of the database.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    fn errnum(error: &StoreError) -> i32 {
+        match error {
+            StoreError::Sql { source, .. } => match source.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => errno::ENOSPC,
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => errno::EAGAIN,
+                _ => errno::EIO,
+            },
+            _ => errno::EIO,
+        }
     }
 }
 

@@ -39,8 +39,11 @@ use crate::router::{Destination, Router, service_of};
 use crate::table::Table;
 use crate::timers::Timers;
 
-pub(crate) use restore::{Restored, RestoredEvent};
+pub use restore::{Restored, RestoredEvent};
 pub(crate) use update::Update;
+
+/// The UUID of the broker in the routes of messages. There is one broker, and no connection outlives it.
+const BROKER: &str = "00000000-0000-4000-8000-000000000000";
 
 /// The immediate answer to a request.
 pub(crate) enum Reply {
@@ -137,7 +140,7 @@ impl Core {
             stopping: false,
             records: Vec::new(),
             effects: Vec::new(),
-            router: Router::new(uuid::Uuid::new_v4().to_string()),
+            router: Router::new(BROKER.to_owned()),
             table: Table::default(),
             alloc: alloc::Interface::default(),
             queues,
@@ -239,6 +242,27 @@ impl Core {
                 );
             }
         }
+    }
+
+    /// Would this request change the state of the instance, or show what is not written? Other requests are answered by the broker, or
+    /// by a client.
+    pub(crate) fn changes(&self, message: &Message) -> bool {
+        let service = service_of(message.topic());
+        let own =
+            matches!(service, "job-manager" | "job-ingest" | "job-list" | "job-info" | "kvs" | "resource");
+        own && self.router.provider(service).is_none()
+    }
+
+    /// Answers a request with an error, whatever it asks for.
+    pub(crate) fn refuse(&mut self, client: ClientId, mut message: Message, why: Fail) {
+        if self.router.ingress(client, &mut message) {
+            self.reply(client, &message, Err(why));
+        }
+    }
+
+    /// Disconnects a client.
+    pub(crate) fn close(&mut self, client: ClientId) {
+        self.effects.push(Effect::Close(client));
     }
 
     /// A client disconnected.

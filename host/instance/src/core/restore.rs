@@ -16,7 +16,7 @@ use crate::spec::Spec;
 
 /// One event of one job, in the order of the database.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct RestoredEvent {
+pub struct RestoredEvent {
     /// The job.
     pub id: JobId,
     /// Time of the event, seconds since the epoch.
@@ -29,7 +29,7 @@ pub(crate) struct RestoredEvent {
 
 /// The content of the database.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Restored {
+pub struct Restored {
     /// Time of the instance's first start, on its clock. Ids count from here.
     pub epoch: f64,
     /// Jobspecs by row.

@@ -130,3 +130,79 @@ async fn bad_frames_close_only_the_connection_of_their_sender() {
     assert_eq!(other.rpc("attr.get", json!({ "name": "size" })).await.unwrap()["value"], json!("4"));
     handle.shutdown().await.unwrap();
 }
+
+/// Another process writes the database, and does not end: the writer of the instance is refused.
+fn blocked(dir: &std::path::Path) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(dir.join("instance.sqlite")).unwrap();
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    connection
+}
+
+/// Until requests are refused because records cannot be written; returns the text. What is asked in the turn that cannot be written
+/// is answered when it is, so each question is a task of its own.
+async fn refused(client: &Client) -> String {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    loop {
+        let (client, tell) = (client.clone(), tell.clone());
+        tokio::spawn(async move {
+            if let Err(error) = client.rpc("job-list.list", json!({ "attrs": ["all"] })).await {
+                let _ = tell.send(error);
+            }
+        });
+        let patience = std::time::Duration::from_millis(20);
+        if let Ok(Some(error)) = tokio::time::timeout(patience, told.recv()).await {
+            assert_eq!(error.errnum, fluxgate_wire::errno::EAGAIN, "{error}");
+            return error.to_string();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_written_holds_the_instance_and_ends_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let handle = instance(dir.path(), 1.0).await;
+    let client = client(&handle).await;
+    tokio::spawn(FirstFit::connect(&handle).await.run());
+    let running = submit(&client, simulated(12, 600.0, 1200.0)).await;
+    runs(&client, running).await;
+    let other = blocked(dir.path());
+    // It is in no record yet, so it is not answered.
+    let waits = tokio::spawn({
+        let client = Client::connect(handle.uri()).await.unwrap().0;
+        async move { submit(&client, simulated(4, 600.0, 1200.0)).await }
+    });
+    let text = refused(&client).await;
+    assert!(text.contains("the instance waits until its records can be written: "), "{text}");
+    assert!(text.contains("instance.sqlite: database is locked"), "{text}");
+    for (topic, payload) in [
+        ("job-ingest.submit", json!({ "jobspec": simulated(1, 1.0, 2.0) })),
+        ("job-manager.raise", json!({ "id": running, "severity": 0, "type": "cancel" })),
+        ("resource.drain", json!({ "targets": "0", "reason": "test" })),
+    ] {
+        let refused = client.rpc(topic, payload).await.unwrap_err();
+        assert_eq!(refused.errnum, fluxgate_wire::errno::EAGAIN, "{topic}: {refused}");
+    }
+    client.rpc("broker.ping", json!({})).await.unwrap();
+    assert_eq!(client.rpc("fluxgate-instance.info", Value::Null).await.unwrap()["running"], 1);
+    assert!(!waits.is_finished());
+    other.execute_batch("COMMIT").unwrap();
+    let id = waits.await.unwrap();
+    runs(&client, id).await;
+    let audit = audit(&client).await;
+    for (key, n) in [("submitted", 2), ("running", 2), ("lost", 0), ("overlaps", 0), ("dropped", 0)] {
+        assert_eq!(audit[key], json!(n), "{key} in {audit}");
+    }
+    // An instance that is ended meanwhile says what it could not write, and begins again as it was.
+    let other = blocked(dir.path());
+    drop(client.stream("job-ingest.submit", json!({ "jobspec": simulated(1, 600.0, 1200.0) })));
+    refused(&client).await;
+    let error = handle.shutdown().await.unwrap_err().to_string();
+    assert!(error.contains("instance.sqlite: database is locked"), "{error}");
+    drop(other);
+    let handle = instance(dir.path(), 1.0).await;
+    let client = Client::connect(handle.uri()).await.unwrap().0;
+    for id in [running, id] {
+        assert_eq!(job(&client, id).await["state"], json!(16));
+    }
+    handle.shutdown().await.unwrap();
+}
