@@ -67,6 +67,8 @@ pub struct Calendar {
     entries: BTreeMap<String, Entry>,
     /// The latest time that any clock showed: what was over then may be forgotten, even if the clock is set back.
     pub latest: f64,
+    /// The last that the scheduler wrote was refused.
+    refused: bool,
     /// Counts changes of nodes that may have others chosen.
     nodes: u64,
     /// Up to this time of the clock, nodes that were not up since the scheduler got its inventory may be replaced without a change.
@@ -162,13 +164,21 @@ impl Calendar {
         entry.settle(time);
     }
 
+    /// What the scheduler writes is kept, or is refused and may be tried again.
+    pub fn written(&mut self, kept: bool) {
+        self.refused = !kept;
+    }
+
     /// The scheduler is gone: the next has what is kept. What it `writes` may be there after the next has read.
     pub fn life_ends(&mut self, time: Time, writes: bool) {
         self.nodes_change();
         self.late = writes;
+        let refused = std::mem::take(&mut self.refused);
         for entry in self.entries.values_mut() {
             (entry.asked, entry.unkept) = (None, false);
             entry.answers += 1;
+            // Nodes that were replaced before the begin are those of before again.
+            entry.kept.iter_mut().flatten().filter(|_| refused).for_each(|terms| terms.fixed = None);
             entry.now.clone_from(&entry.kept);
             entry.since = Time::MAX;
             entry.settle(time);

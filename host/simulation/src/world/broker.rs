@@ -239,6 +239,9 @@ impl World {
         if self.weather.no_commits > 0 && (jobs || reservations || marks) {
             self.weather.no_commits -= 1;
             self.tally.reached("a commit is refused");
+            if reservations {
+                self.calendar.written(false);
+            }
             return self.answer(&message, Err(errno::ENOSPC));
         }
         self.committing += 1;
@@ -256,7 +259,10 @@ impl World {
             return;
         }
         self.changes += 1;
-        self.keeping = self.keeping.saturating_sub(u32::from(operations.iter().any(|(key, _)| key == KEY)));
+        if operations.iter().any(|(key, _)| key == KEY) {
+            self.keeping = self.keeping.saturating_sub(1);
+            self.calendar.written(true);
+        }
         self.store.commit(operations);
         let answer = message.respond_json(&json!({"rootref": "sha1-0", "rootseq": self.store.commits}));
         let delay = self.dice.below(5_000);
