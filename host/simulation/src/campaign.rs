@@ -10,6 +10,7 @@ use std::sync::{Arc, Once};
 use fluxgate_formats::Idset;
 
 use crate::components::CompiledPolicies;
+use crate::embedded::EmbeddedWorld;
 use crate::plan::{Keep, Plan, Profile};
 use crate::tally::Tally;
 use crate::world::{Outcome, World};
@@ -55,7 +56,10 @@ pub fn run(
     let plan = Plan::new(seed, profile, keep);
     let (compiled, calm) = (Arc::clone(compiled), plan.calm);
     RUNNING.set(true);
-    let result = catch_unwind(AssertUnwindSafe(|| World::new(plan, compiled, trace).run()));
+    let result = catch_unwind(AssertUnwindSafe(|| match profile {
+        Profile::Instance => EmbeddedWorld::new(plan, compiled, trace).run(),
+        _ => World::new(plan, compiled, trace).run(),
+    }));
     RUNNING.set(false);
     result.unwrap_or_else(|_| {
         let what = PANIC.with(|panic| panic.borrow_mut().take()).unwrap_or_default();

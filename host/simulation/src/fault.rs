@@ -159,6 +159,16 @@ impl Kind {
         }
     }
 
+    /// Is it in the world of the embedded instance, too?
+    pub fn is_of_instance(self) -> bool {
+        let ends =
+            matches!(self, Kind::Kill | Kind::Stop | Kind::Power | Kind::Close | Kind::Stall | Kind::Broker);
+        let disks =
+            matches!(self, Kind::NoCommit | Kind::DiskFull | Kind::DiskError | Kind::DiskSlow | Kind::Flip);
+        let nodes = matches!(self, Kind::Down | Kind::Drain | Kind::Shrink | Kind::Expiration);
+        ends || disks || nodes || matches!(self, Kind::Config | Kind::Cut | Kind::Flood | Kind::Nonsense)
+    }
+
     /// Does it need components?
     pub fn is_about_policies(self) -> bool {
         matches!(

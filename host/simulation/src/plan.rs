@@ -296,7 +296,10 @@ struct Machine {
 fn kinds(dice: &mut Dice, profile: Profile, keep: &Keep) -> Vec<Kind> {
     // Requests about reservations, marks, groups and properties are drawn beside, so that worlds without them stay as they are.
     let beside = |kind: &Kind| matches!(kind, Kind::Reserve | Kind::Mark | Kind::Group | Kind::Property);
-    let there = |kind: &Kind| !beside(kind) && (profile.has_components() || !kind.is_about_policies());
+    let there = |kind: &Kind| match profile {
+        Profile::Instance => kind.is_of_instance(),
+        _ => !beside(kind) && (profile.has_components() || !kind.is_about_policies()),
+    };
     let all: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();
     let mut kinds = match dice.below(3) {
         0 => all,

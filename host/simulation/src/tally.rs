@@ -68,6 +68,8 @@ pub const SITUATIONS: &[&str] = &[
     "the disk refuses",
     "the limit of a job ends with the begin of a reservation",
     "the loss of reservations is accepted",
+    "the instance cannot write, and holds",
+    "the instance is killed while it holds",
     "the job manager takes the scheduler offline",
     "the journal has a gap",
     "the journal is damaged, and what can be read of it was run again",

@@ -35,10 +35,10 @@ use crate::model::resources::ResourceService;
 use crate::model::store::{Store, job_key};
 use crate::model::{Order, Sight};
 use crate::plan::{Act, Plan, QUEUES};
+use crate::process::Process;
 use crate::storage::Storage;
 use crate::tally::Tally;
 use operators::Asked;
-use scheduler::Scheduler;
 
 /// The time on the instance's clock when the world begins, seconds since the epoch.
 const EPOCH: f64 = 1_700_000_000.0;
@@ -123,7 +123,7 @@ pub struct World {
     accepting: Option<u64>,
     store: Store,
     disk: SimulatedDisk,
-    scheduler: Option<Scheduler>,
+    scheduler: Option<Process>,
     lives: u64,
     link: Link,
     /// The number of the connection; 0 when there is none.

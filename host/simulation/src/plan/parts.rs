@@ -27,6 +27,8 @@ pub enum Profile {
     Constraints,
     /// As [`Profile::Policies`], with all of that.
     PoliciesConstraints,
+    /// The embedded instance in the place of the model of a broker.
+    Instance,
 }
 
 /// What there is in a world beside nodes, jobs and faults.
@@ -46,7 +48,7 @@ pub struct Parts {
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Profile; 10] = [
+    pub const ALL: [Profile; 11] = [
         Profile::Builtin,
         Profile::Policies,
         Profile::Reservations,
@@ -57,6 +59,7 @@ impl Profile {
         Profile::PoliciesSite,
         Profile::Constraints,
         Profile::PoliciesConstraints,
+        Profile::Instance,
     ];
 
     /// Are there components?
@@ -69,7 +72,7 @@ impl Profile {
     pub fn parts(self, seed: u64) -> Parts {
         let none = Parts::default();
         match self {
-            Profile::Builtin | Profile::Policies => none,
+            Profile::Builtin | Profile::Policies | Profile::Instance => none,
             Profile::Reservations | Profile::PoliciesReservations => Parts { reservations: true, ..none },
             Profile::Storage => Parts { storage: true, ..none },
             Profile::Flow => Parts { flow: true, ..none },
@@ -107,6 +110,7 @@ impl Profile {
             Profile::PoliciesSite => "policies-site",
             Profile::Constraints => "constraints",
             Profile::PoliciesConstraints => "policies-constraints",
+            Profile::Instance => "instance",
         }
     }
 }

@@ -84,7 +84,7 @@ impl World {
         let known = self.groups.unknown_until <= self.agenda.now();
         let groups = known.then(|| self.groups.now());
         if let Some(scheduler) = &self.scheduler {
-            scheduler.set_groups(groups);
+            scheduler.outside.set_groups(groups);
         }
     }
 

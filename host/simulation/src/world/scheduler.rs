@@ -1,24 +1,17 @@
-//! A process of the scheduler: the real service, what it was sent and has not read, and the work that it started.
+//! The process of the scheduler in its world: its turns, what it sends and what is sent to it.
 //!
 //! It ends in order, by a kill, or by itself, and another one is started. Must never know what a fault is for.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use fluxgate_formats::Idset;
-use fluxgate_sched::settings::Settings;
-use fluxgate_sched::{Checked, Configuration, Heard, Responder, Service, ServiceIdentity, Work};
 use fluxgate_wire::message::Message;
 
 use super::{Step, World};
-use crate::agenda::{SECOND, Time, micros};
+use crate::agenda::{SECOND, Time};
 use crate::book::units;
-use crate::components::ServiceComponents;
 use crate::link::Link;
 use crate::model::store::operations;
-use crate::outside::Outside;
+use crate::process::Process;
 
 /// Most turns in a row that nothing gave a reason for.
 const IDLE_TURNS_MAX: u32 = 20_000;
@@ -26,33 +19,6 @@ const IDLE_TURNS_MAX: u32 = 20_000;
 const UNSYNCED_MAX: Time = 5 * SECOND;
 /// Most messages sent in one turn, beside one for each job.
 const SENT_MAX: usize = 10_000;
-
-/// See the module text.
-pub(super) struct Scheduler {
-    pub(super) life: u64,
-    pub(super) service: Service,
-    pub(super) inbox: VecDeque<Message>,
-    outside: Arc<Outside>,
-    responder: Arc<Responder>,
-    work: BTreeMap<u64, Work>,
-    works: u64,
-    begun: Time,
-    /// A turn is planned.
-    turn: bool,
-    /// The number of the last wake that was planned.
-    wake: u64,
-    /// Turns since something happened.
-    idle: u32,
-    /// The ranks that it was told are up.
-    up: BTreeSet<u32>,
-}
-
-impl Scheduler {
-    /// What it finds when it looks groups up.
-    pub(super) fn set_groups(&self, groups: Option<BTreeMap<String, BTreeSet<u32>>>) {
-        self.outside.set_groups(groups);
-    }
-}
 
 impl World {
     pub(super) fn start_scheduler(&mut self) {
@@ -67,42 +33,12 @@ impl World {
         self.links += 1;
         self.tally.lives += 1;
         (self.link, self.link_number) = (Link::default(), self.links);
-        let settings = match Settings::from_config(&self.config) {
-            Ok(settings) => settings,
-            Err(error) => return self.breaks(format!("the world's own settings are refused: {error:#}")),
+        let (life, times) = (self.lives, (self.now(), self.agenda.now()));
+        let scheduler = match Process::start(life, &self.config, &self.disk, &self.compiled, times) {
+            Ok(scheduler) => scheduler,
+            Err(error) => return self.breaks(format!("{error:#}")),
         };
-        let identity = ServiceIdentity {
-            session: settings.session(),
-            rank: 0,
-            uuid: None,
-            audit_trail: Some(PathBuf::from("/trail")),
-        };
-        let outside = Arc::new(Outside::new(self.disk.clone()));
-        outside.set_time(self.now(), Duration::ZERO);
-        let components = Arc::new(ServiceComponents(Arc::clone(&self.compiled)));
-        let configuration = Configuration::new(settings, Vec::new(), None);
-        let service = match Service::new(Arc::clone(&outside) as _, identity, configuration, components) {
-            Ok(service) => service,
-            Err(error) => return self.breaks(format!("the scheduler does not start: {error:#}")),
-        };
-        let life = self.lives;
         self.note(|| format!("scheduler {life} starts"));
-        let responder = service.responder();
-        let mut scheduler = Scheduler {
-            life,
-            service,
-            inbox: VecDeque::new(),
-            outside,
-            responder,
-            work: BTreeMap::new(),
-            works: 0,
-            begun: self.agenda.now(),
-            turn: false,
-            wake: 0,
-            idle: 0,
-            up: BTreeSet::new(),
-        };
-        scheduler.service.start();
         self.scheduler = Some(scheduler);
         self.groups_begin();
         self.flush();
@@ -121,25 +57,14 @@ impl World {
 
     /// A message has arrived at the scheduler.
     pub(super) fn arrived(&mut self, message: Message) {
-        let now = self.now();
-        let time = self.agenda.now();
+        let (now, time) = (self.now(), self.agenda.now());
         let Some(scheduler) = &mut self.scheduler else { return };
-        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
-        let onward = match scheduler.responder.hear(message) {
-            Heard::Answer(answer) => return self.send_up(&answer),
-            Heard::Question => {
-                let elapsed = Duration::from_micros(time - scheduler.begun);
-                if let Checked::Answer(answer) = scheduler.responder.check(|| elapsed) {
-                    self.send_up(&answer);
-                }
-                return;
-            }
-            Heard::Guest => scheduler.responder.guest(),
-            Heard::Onward(message) => Some(message),
-            Heard::Dropped => None,
-        };
-        let Some(message) = onward else { return };
-        scheduler.inbox.push_back(message);
+        scheduler.set_time(now, time);
+        match scheduler.hear(message, time) {
+            Err(answer) => return self.send_up(&answer),
+            Ok(false) => return,
+            Ok(true) => {}
+        }
         let delay = if self.dice.often(50) { self.dice.below(300_000) } else { self.dice.below(2_000) };
         self.plan_turn(delay);
     }
@@ -159,26 +84,17 @@ impl World {
             return;
         };
         scheduler.turn = false;
-        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        scheduler.set_time(now, time);
         let count = if some { portion.min(scheduler.inbox.len()) } else { scheduler.inbox.len() };
         scheduler.idle = if count > 0 { 0 } else { scheduler.idle + 1 };
         let idle = scheduler.idle;
         for _ in 0..count {
             let Some(scheduler) = &mut self.scheduler else { return };
-            let Some(message) = scheduler.inbox.pop_front() else { break };
-            scheduler.learn(&message);
-            scheduler.service.message(message.clone());
+            let Some(message) = scheduler.read() else { break };
             self.marks_are_read(&message);
         }
         let Some(scheduler) = &mut self.scheduler else { return };
-        let waiting = !scheduler.inbox.is_empty();
-        if scheduler.service.prepare() {
-            if cut && let Some(cut) = scheduler.responder.waits() {
-                scheduler.responder.cut(&cut);
-            }
-            scheduler.service.pass();
-        }
-        let result = scheduler.service.settle(waiting);
+        let result = scheduler.end_turn(cut);
         let leaving = scheduler.service.is_leaving();
         self.flush();
         if idle > IDLE_TURNS_MAX {
@@ -199,13 +115,7 @@ impl World {
     fn plan_next(&mut self) {
         let (now, time) = (self.now(), self.agenda.now());
         let Some(scheduler) = &mut self.scheduler else { return };
-        if !scheduler.inbox.is_empty() || scheduler.service.is_busy() {
-            return self.plan_turn(100);
-        }
-        let next = scheduler.service.next_turn();
-        let by_clock = if next.time.is_finite() { time + micros(next.time - now) } else { Time::MAX };
-        let elapsed = Time::try_from(next.elapsed.as_micros()).unwrap_or(Time::MAX);
-        let at = by_clock.min(scheduler.begun.saturating_add(elapsed));
+        let Some(at) = scheduler.next_turn(now, time) else { return self.plan_turn(100) };
         scheduler.wake += 1;
         if at < Time::MAX / 2 {
             // A timer never rings at once.
@@ -223,9 +133,8 @@ impl World {
         }
         for work in work {
             let Some(scheduler) = &mut self.scheduler else { return };
-            scheduler.works += 1;
-            let (number, name) = (scheduler.works, work.name());
-            scheduler.work.insert(number, work);
+            let name = work.name();
+            let number = scheduler.begin_work(work);
             let late = self.agenda.now() < self.weather.late_work && name != "drop";
             let delay = match name {
                 _ if late => self.weather.late_work - self.agenda.now(),
@@ -290,12 +199,8 @@ impl World {
         let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else {
             return;
         };
-        let Some(work) = scheduler.work.remove(&number) else { return };
-        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
-        let name = work.name();
-        let finished = work.run(&*scheduler.outside);
-        scheduler.service.finished(finished);
-        scheduler.idle = 0;
+        scheduler.set_time(now, time);
+        let Some(name) = scheduler.end_work(number) else { return };
         self.note(|| format!("work is done: {name}"));
         self.flush();
         self.plan_turn(100);
@@ -306,7 +211,7 @@ impl World {
         let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else {
             return;
         };
-        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        scheduler.set_time(now, time);
         let slow = self.weather.slow_disk > time;
         self.disk.set_time(time);
         if !slow {
@@ -326,7 +231,7 @@ impl World {
     pub(super) fn hang_up(&mut self) {
         let (now, time) = (self.now(), self.agenda.now());
         let Some(scheduler) = &mut self.scheduler else { return };
-        scheduler.outside.set_time(now, Duration::from_micros(time - scheduler.begun));
+        scheduler.set_time(now, time);
         scheduler.service.hangup();
         self.flush();
         self.plan_turn(100);
@@ -396,25 +301,5 @@ impl World {
             self.turn(life);
         }
         self.end_in_order();
-    }
-}
-
-impl Scheduler {
-    /// What a message says of the ranks that are up.
-    fn learn(&mut self, message: &Message) {
-        if message.topic() != "resource.acquire" || message.errnum() != 0 {
-            return;
-        }
-        let Ok(payload) = message.json() else { return };
-        let set = |key: &str| {
-            let ranks = payload[key].as_str().and_then(|text| Idset::parse(text).ok());
-            ranks.map(|ranks| ranks.iter().collect::<BTreeSet<u32>>()).unwrap_or_default()
-        };
-        if payload.get("resources").is_some() {
-            self.up.clear();
-        }
-        self.up.extend(set("up"));
-        let gone: BTreeSet<u32> = set("down").union(&set("shrink")).copied().collect();
-        self.up.retain(|rank| !gone.contains(rank));
     }
 }

@@ -85,6 +85,26 @@ fn site_77_jobs_are_on_nodes_that_meet_their_conditions_whatever_ends() {
     }
 }
 
+/// The embedded instance in the place of the model: what it says is written, whatever ends and whatever cannot be written, and no
+/// resource is held twice.
+#[test]
+fn an_embedded_instance_says_what_is_written_whatever_ends() {
+    all_hold(0..200, Profile::Instance);
+}
+
+#[test]
+fn seeds_reach_what_the_embedded_instance_is_simulated_for() {
+    let situations = [
+        "a guest is refused",
+        "a job is denied",
+        "a job is found infeasible",
+        "the instance cannot write, and holds",
+        "the instance is killed while it holds",
+        "quiet, and both sides were compared",
+    ];
+    reach(0..300, Profile::Instance, &situations);
+}
+
 /// These situations are reached by seeds of a profile.
 fn reach(seeds: impl Iterator<Item = u64>, profile: Profile, situations: &[&str]) {
     let (compiled, _) = compiled();
@@ -141,13 +161,21 @@ fn the_same_seed_is_the_same_world_to_the_byte() {
             Profile::Flow,
             Profile::Site,
             Profile::Constraints,
+            Profile::Instance,
             Profile::Policies,
             Profile::PoliciesReservations,
             Profile::PoliciesSite,
             Profile::PoliciesConstraints,
         ][..]
     } else {
-        &[Profile::Builtin, Profile::Reservations, Profile::Flow, Profile::Site, Profile::Constraints]
+        &[
+            Profile::Builtin,
+            Profile::Reservations,
+            Profile::Flow,
+            Profile::Site,
+            Profile::Constraints,
+            Profile::Instance,
+        ]
     };
     let mut hashes = std::collections::BTreeSet::new();
     for profile in profiles {

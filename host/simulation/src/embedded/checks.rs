@@ -1,0 +1,148 @@
+//! What must hold in the world of the embedded instance.
+//!
+//! Must never know what the instance or the scheduler keeps.
+
+use std::collections::BTreeSet;
+
+use fluxgate_wire::message::Message;
+use serde_json::{Value, json};
+
+use super::EmbeddedWorld;
+use super::clients::Asked;
+use crate::agenda::{SECOND, micros};
+use crate::book::units;
+use crate::model::OWNER;
+use crate::model::job::want;
+use crate::model::store::operations;
+use crate::plan::{Act, JobPlan};
+
+/// So long after the last change both sides are quiet.
+const QUIET: u64 = 90 * SECOND;
+
+impl EmbeddedWorld {
+    /// What the instance has written since the last look.
+    pub(super) fn judge_records(&mut self) {
+        let Some(instance) = &mut self.instance else { return };
+        let news = std::mem::take(&mut instance.records_mut().news);
+        for record in news {
+            self.note(|| format!("written: {record:?}").chars().take(300).collect());
+            match self.log.read(&record, &self.plan) {
+                Err(what) => self.breaks(what),
+                Ok(situation) => situation.into_iter().for_each(|what| self.tally.reached(what)),
+            }
+        }
+    }
+
+    /// Nothing is started on ranks that the scheduler was told are down.
+    pub(super) fn judge_commit(&mut self, message: &Message) {
+        let Some(scheduler) = &self.scheduler else { return };
+        let read = message.json().map_err(|error| error.to_string());
+        let operations = match read.and_then(|payload| operations(&payload)) {
+            Ok(operations) => operations,
+            Err(error) => return self.breaks(format!("kvs.commit: {error}")),
+        };
+        let mut wrong = Vec::new();
+        for (key, text) in operations.iter().filter(|(key, _)| key.ends_with(".R")) {
+            let r = serde_json::from_str(text).map_err(|error| error.to_string());
+            match r.and_then(|r| units(&r)) {
+                Ok(units) => {
+                    let ranks: BTreeSet<u32> = units.iter().map(|(rank, ..)| *rank).collect();
+                    let down: Vec<&u32> = ranks.difference(&scheduler.up).collect();
+                    if !down.is_empty() {
+                        wrong.push(format!("{key} has ranks {down:?}, which are down"));
+                    }
+                }
+                Err(error) => wrong.push(format!("{key}: {error}")),
+            }
+        }
+        wrong.into_iter().for_each(|what| self.breaks(what));
+    }
+
+    /// Called every ten seconds; true at the end.
+    pub(super) fn check(&mut self) -> bool {
+        let now = self.agenda.now();
+        if !self.calm && now >= micros(self.plan.calm) {
+            self.calm = true;
+            self.tidy();
+        }
+        if !self.calm {
+            return false;
+        }
+        // What was refused in the meantime is asked once more.
+        let settles = micros(self.plan.calm) + 6 * QUIET;
+        if now < settles {
+            self.tidy();
+        } else {
+            self.cancel_what_waits_for_lost_nodes();
+        }
+        let waits = self.asked.values().any(|asked| matches!(asked, Asked::Submit(_)));
+        let over = self.log.jobs.values().all(|job| job.has("clean")) && !waits;
+        self.over_since = self.over_since.or(Some(now)).filter(|_| over);
+        // Housekeeping is over, too.
+        if now > settles && self.over_since.is_some_and(|since| since + QUIET < now) {
+            self.ask(OWNER, "sched.resource-status", &json!({}), Asked::Figures(self.changes));
+            self.judge_end();
+            if self.agreed {
+                return true;
+            }
+        }
+        if now > self.end {
+            let left: Vec<String> = self
+                .log
+                .jobs
+                .iter()
+                .filter(|(_, job)| !job.has("clean"))
+                .map(|(id, job)| format!("{id} (number {})", job.number))
+                .collect();
+            self.breaks(format!(
+                "these jobs do not end: {}; a submission waits: {waits}; both sides were compared: {}",
+                left.join(", "),
+                self.agreed
+            ));
+            return true;
+        }
+        false
+    }
+
+    /// An instance lists lost nodes to the next scheduler, as flux-core does (pitfall 14): jobs that need them wait.
+    fn cancel_what_waits_for_lost_nodes(&mut self) {
+        let waits = |job: &JobPlan| !self.log.book.is_feasible(want(job));
+        let waiting: Vec<u32> =
+            self.plan.jobs.iter().filter(|job| waits(job)).map(|job| job.number).collect();
+        for number in waiting {
+            let mut there = self.log.with_number(number);
+            if there.any(|id| self.log.jobs.get(&id).is_some_and(|job| !job.has("clean"))) {
+                drop(there);
+                self.act(number, Act::Cancel);
+            }
+        }
+    }
+
+    /// All jobs are over: what was answered is there, and nothing is held.
+    fn judge_end(&mut self) {
+        if !self.log.book.held().is_empty() {
+            self.breaks(format!("all jobs are over, and {:?} are held", self.log.book.held()));
+        }
+        let twice = self
+            .plan
+            .jobs
+            .iter()
+            .find(|job| self.log.with_number(job.number).count() > 1 && self.instances == 1);
+        if let Some(job) = twice {
+            self.breaks(format!("job number {} was submitted once, and is there twice", job.number));
+        }
+    }
+
+    /// The figures of the scheduler, when nothing is going on.
+    pub(super) fn judge_figures(&mut self, payload: &Value) {
+        let allocated = units(&payload["allocated"]).unwrap_or_default();
+        if allocated != self.log.book.held() {
+            self.breaks(format!(
+                "the scheduler has {allocated:?} allocated, and held are {:?}",
+                self.log.book.held()
+            ));
+        }
+        self.agreed = self.over_since.is_some();
+        self.tally.reached("quiet, and both sides were compared");
+    }
+}

@@ -1,0 +1,184 @@
+//! A process of the scheduler: the real service, what it was sent and has not read, and the work that it started.
+//!
+//! Must never know where its messages go, nor when its turns are.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fluxgate_formats::Idset;
+use fluxgate_sched::settings::Settings;
+use fluxgate_sched::{Checked, Configuration, Heard, Responder, Service, ServiceIdentity, Work};
+use fluxgate_wire::message::Message;
+use serde_json::Value;
+
+use crate::agenda::{Time, micros};
+use crate::components::{CompiledPolicies, ServiceComponents};
+use crate::disk::SimulatedDisk;
+use crate::outside::Outside;
+
+/// See the module text.
+pub struct Process {
+    /// Its number.
+    pub life: u64,
+    /// The service.
+    pub service: Service,
+    /// What it has not read.
+    pub inbox: VecDeque<Message>,
+    /// What it reaches outside of itself.
+    pub outside: Arc<Outside>,
+    /// Its other thread.
+    pub responder: Arc<Responder>,
+    work: BTreeMap<u64, Work>,
+    works: u64,
+    /// When it began.
+    pub begun: Time,
+    /// A turn is planned.
+    pub turn: bool,
+    /// The number of the last wake that was planned.
+    pub wake: u64,
+    /// Turns since something happened.
+    pub idle: u32,
+    /// The ranks that it was told are up.
+    pub up: BTreeSet<u32>,
+}
+
+impl Process {
+    /// A scheduler with this configuration of its broker, at the time `now` of the instance.
+    ///
+    /// # Errors
+    /// It does not start.
+    pub fn start(
+        life: u64,
+        config: &Value,
+        disk: &SimulatedDisk,
+        compiled: &Arc<CompiledPolicies>,
+        (now, time): (f64, Time),
+    ) -> Result<Process> {
+        let settings = Settings::from_config(config).context("the world's own settings are refused")?;
+        let identity = ServiceIdentity {
+            session: settings.session(),
+            rank: 0,
+            uuid: None,
+            audit_trail: Some(PathBuf::from("/trail")),
+        };
+        let outside = Arc::new(Outside::new(disk.clone()));
+        outside.set_time(now, Duration::ZERO);
+        let components = Arc::new(ServiceComponents(Arc::clone(compiled)));
+        let configuration = Configuration::new(settings, Vec::new(), None);
+        let mut service = Service::new(Arc::clone(&outside) as _, identity, configuration, components)
+            .context("the scheduler does not start")?;
+        let responder = service.responder();
+        service.start();
+        Ok(Process {
+            life,
+            service,
+            inbox: VecDeque::new(),
+            outside,
+            responder,
+            work: BTreeMap::new(),
+            works: 0,
+            begun: time,
+            turn: false,
+            wake: 0,
+            idle: 0,
+            up: BTreeSet::new(),
+        })
+    }
+
+    /// It is this time on the clock of the instance, and this time in the world.
+    pub fn set_time(&self, now: f64, time: Time) {
+        self.outside.set_time(now, Duration::from_micros(time - self.begun));
+    }
+
+    /// A message has arrived: true if it waits for a turn now, or else what is answered at once.
+    pub fn hear(&mut self, message: Message, time: Time) -> Result<bool, Message> {
+        let onward = match self.responder.hear(message) {
+            Heard::Answer(answer) => return Err(answer),
+            Heard::Question => {
+                let elapsed = Duration::from_micros(time - self.begun);
+                return match self.responder.check(|| elapsed) {
+                    Checked::Answer(answer) => Err(answer),
+                    _ => Ok(false),
+                };
+            }
+            Heard::Guest => self.responder.guest(),
+            Heard::Onward(message) => Some(message),
+            Heard::Dropped => None,
+        };
+        let waits = onward.is_some();
+        self.inbox.extend(onward);
+        Ok(waits)
+    }
+
+    /// It takes the next message in.
+    pub fn read(&mut self) -> Option<Message> {
+        let message = self.inbox.pop_front()?;
+        self.learn(&message);
+        self.service.message(message.clone());
+        Some(message)
+    }
+
+    /// The end of a turn: a pass if one is due, which may be `cut`, and what follows.
+    ///
+    /// # Errors
+    /// The scheduler ends by itself.
+    pub fn end_turn(&mut self, cut: bool) -> Result<()> {
+        let waiting = !self.inbox.is_empty();
+        if self.service.prepare() {
+            if cut && let Some(cut) = self.responder.waits() {
+                self.responder.cut(&cut);
+            }
+            self.service.pass();
+        }
+        self.service.settle(waiting)
+    }
+
+    /// When its next turn is though nothing happens; `None` for at once.
+    pub fn next_turn(&self, now: f64, time: Time) -> Option<Time> {
+        if !self.inbox.is_empty() || self.service.is_busy() {
+            return None;
+        }
+        let next = self.service.next_turn();
+        let by_clock = if next.time.is_finite() { time + micros(next.time - now) } else { Time::MAX };
+        let elapsed = Time::try_from(next.elapsed.as_micros()).unwrap_or(Time::MAX);
+        Some(by_clock.min(self.begun.saturating_add(elapsed)))
+    }
+
+    /// Work was started; its number.
+    pub fn begin_work(&mut self, work: Work) -> u64 {
+        self.works += 1;
+        self.work.insert(self.works, work);
+        self.works
+    }
+
+    /// Work is done; its name, if it was not done before.
+    pub fn end_work(&mut self, number: u64) -> Option<&'static str> {
+        let work = self.work.remove(&number)?;
+        let name = work.name();
+        let finished = work.run(&*self.outside);
+        self.service.finished(finished);
+        self.idle = 0;
+        Some(name)
+    }
+
+    /// What a message says of the ranks that are up.
+    fn learn(&mut self, message: &Message) {
+        if message.topic() != "resource.acquire" || message.errnum() != 0 {
+            return;
+        }
+        let Ok(payload) = message.json() else { return };
+        let set = |key: &str| {
+            let ranks = payload[key].as_str().and_then(|text| Idset::parse(text).ok());
+            ranks.map(|ranks| ranks.iter().collect::<BTreeSet<u32>>()).unwrap_or_default()
+        };
+        if payload.get("resources").is_some() {
+            self.up.clear();
+        }
+        self.up.extend(set("up"));
+        let gone: BTreeSet<u32> = set("down").union(&set("shrink")).copied().collect();
+        self.up.retain(|rank| !gone.contains(rank));
+    }
+}
