@@ -108,6 +108,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "fluxgate-policy",
             "fluxgate-wire",
             "fluxgate-sched",
+            "fluxgate-instance",
         ],
     ),
     (

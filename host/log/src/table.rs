@@ -199,7 +199,7 @@ table! {
     ReservationsPutAside = 1406 ERROR,
     /// Reservations could not be written down. Report it with the line.
     ReservationsUnwritten = 1407 ERROR,
-    /// The KVS refused reservations: they are in force, and would be lost with this process.
+    /// The KVS refused reservations: they are in force, and would be lost with this process. They are written again every ten seconds.
     ReservationsNotKept = 1408 WARN,
     /// Nothing starts because stored reservations are lost and `reservations.lost` is `hold`. Make them again, then `flux gate reservation accept-loss`.
     HeldForReservations = 1409 ERROR,

@@ -2,10 +2,15 @@
 //!
 //! Must never know which key.
 
+use std::time::Duration;
+
 use fluxgate_wire::dialect;
 use fluxgate_wire::message::Message;
 use fluxgate_wire::proto::errno;
 use serde::de::DeserializeOwned;
+
+/// Real time until the next try, where a key could not be read or written.
+pub(super) const RETRY: Duration = Duration::from_secs(10);
 
 /// The answer to a lookup.
 pub(super) enum Found<T> {

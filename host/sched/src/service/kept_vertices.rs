@@ -16,14 +16,12 @@ use fluxgate_wire::session::ControlRequest;
 use serde::{Deserialize, Serialize};
 
 use super::Service;
-use super::kept_value::{Found, found};
+use super::kept_value::{Found, RETRY, found};
 
 /// Where they are kept.
 const KEY: &str = "sched-fluxgate.vertices";
 /// Real time from a change until it is written, so that a burst of changes is written once.
 const DELAY: Duration = Duration::from_secs(1);
-/// Real time until the next try, where the key could not be read or written.
-const RETRY: Duration = Duration::from_secs(10);
 /// Matchtags of reading and writing, far from those that the session counts up from 1.
 const READ_TAG: u32 = u32::MAX - 3;
 const WRITE_TAG: u32 = u32::MAX - 4;

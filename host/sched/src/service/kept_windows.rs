@@ -3,6 +3,8 @@
 //! They are written, with a checkpoint of the KVS (FLUX_KVS_SYNC), after every change, and requests that changed them are answered
 //! after that. A new scheduler reads the key before its first pass. Must never know what a window is for.
 
+use std::time::Duration;
+
 use fluxgate_engine::{Event, Window};
 use fluxgate_formats::Idset;
 use fluxgate_wire::dialect;
@@ -14,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use super::control::Answer;
-use super::kept_value::{Found, found};
+use super::kept_value::{Found, RETRY, found};
 use crate::settings::Lost;
 
 /// Where they are kept.
@@ -46,6 +48,8 @@ pub(super) struct KeptWindows {
     /// The version of the windows that is written, or being written.
     written: u64,
     writing: bool,
+    /// When they are written again, in real time, since the last try was refused.
+    again: Option<Duration>,
     /// There is no store under the KVS that a write could be flushed to.
     unsynced: bool,
     /// Requests that are answered when the windows of this version are written.
@@ -56,6 +60,11 @@ impl KeptWindows {
     /// Is the key being read?
     pub(super) fn is_reading(&self) -> bool {
         self.reading
+    }
+
+    /// When they are written again, in real time, if the last try was refused.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.again.filter(|_| !self.writing && !self.reading && self.unread.is_none())
     }
 
     /// Why nothing may be changed, if that is so.
@@ -213,7 +222,9 @@ impl Service {
         if self.kept_windows.unread.is_some() {
             return;
         }
-        if self.kept_windows.writing || self.kept_windows.reading || version == self.kept_windows.written {
+        let again = self.kept_windows.due().is_some_and(|due| due <= self.host.elapsed());
+        let changed = again || version != self.kept_windows.written;
+        if self.kept_windows.writing || self.kept_windows.reading || !changed {
             return;
         }
         let kept = Kept { version: VERSION, reservations: engine.windows().cloned().collect() };
@@ -236,9 +247,15 @@ impl Service {
             self.kept_windows.written = self.kept_windows.written.wrapping_sub(1);
             return self.keep_windows();
         }
-        if errnum != 0 {
+        let refused = (errnum != 0).then(|| self.host.elapsed().saturating_add(RETRY));
+        let before = std::mem::replace(&mut self.kept_windows.again, refused);
+        if errnum != 0 && before.is_none() {
             let why = errno::describe(errnum);
-            fluxgate_log::log!(ReservationsNotKept, "{KEY}: reservations are not kept over a restart: {why}");
+            fluxgate_log::log!(
+                ReservationsNotKept,
+                "{KEY}: reservations are not kept over a restart, and are written again in {} s: {why}",
+                RETRY.as_secs()
+            );
         }
         let written = self.kept_windows.written;
         let waiting = std::mem::take(&mut self.kept_windows.waiting);
@@ -255,7 +272,8 @@ impl Service {
     /// Between two passes: windows come again, and what changed is written.
     pub(super) fn tend_windows(&mut self) {
         let version = self.engine.as_ref().map_or(0, |engine| engine.windows_version());
-        if version != self.kept_windows.written && !self.kept_windows.reading {
+        let again = self.kept_windows.due().is_some_and(|due| due <= self.host.elapsed());
+        if (again || version != self.kept_windows.written) && !self.kept_windows.reading {
             self.repeat_windows();
             self.keep_windows();
         }

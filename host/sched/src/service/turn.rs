@@ -120,6 +120,7 @@ impl Service {
             self.states_due(),
             self.forecast_due(),
             self.kept_vertices.due(),
+            self.kept_windows.due(),
             self.groups.due(),
         ];
         NextTurn {

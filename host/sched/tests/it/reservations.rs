@@ -342,6 +342,26 @@ fn feat_26_reservations_survive_a_restart() {
     assert!(third.kvs.contains_key("sched-fluxgate.reservations-unreadable"));
 }
 
+/// FEAT-26: what the KVS refused is in force, and is written when the KVS takes it.
+#[test]
+fn feat_26_reservations_that_were_refused_are_written_again() {
+    let mut world = world();
+    world.full = true;
+    let made = ask(&mut world, "create", maintenance("dst", "all", 2000.0, 3000.0)).unwrap();
+    assert_eq!((made["kept"].as_bool(), world.commits), (Some(false), 1));
+    world.advance(9.0);
+    assert_eq!(world.commits, 1);
+    world.advance(2.0);
+    assert_eq!((world.commits, world.kvs.contains_key(KEY)), (2, false));
+    world.full = false;
+    world.advance(11.0);
+    assert_eq!((world.commits, world.kvs.contains_key(KEY)), (3, true));
+    world.advance(30.0);
+    assert_eq!(world.commits, 3, "it is written");
+    let mut next = World::on(crate::world::machine("0-3"), &table(), world.kvs.clone());
+    assert_eq!(ask(&mut next, "list", json!({})).unwrap()["reservations"][0]["name"], "dst");
+}
+
 /// FEAT-26: with `lost = "hold"` nothing starts without the reservations that were there, until the owner or a reload says so.
 #[test]
 fn feat_26_nothing_starts_without_reservations_that_are_lost_where_the_site_says_so() {

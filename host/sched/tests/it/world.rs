@@ -138,6 +138,8 @@ pub struct World {
     pub updates: Vec<Value>,
     /// Number of commits of jobs and others.
     pub commits: usize,
+    /// Commits are refused.
+    pub full: bool,
     /// What the resource service says of the machine.
     machine: Value,
     /// Jobs that were started, in order.
@@ -210,6 +212,7 @@ impl World {
             kvs,
             updates: Vec::new(),
             commits: 0,
+            full: false,
             machine,
             started,
             denied: BTreeMap::new(),
@@ -297,6 +300,9 @@ impl World {
             "job-manager.queue-list" => message.respond_json(&json!({"queues": ["batch", "debug"]})),
             "kvs.commit" => {
                 self.commits += 1;
+                if self.full {
+                    return Some(message.respond_error(errno::ENOSPC, ""));
+                }
                 for op in message.json().unwrap()["ops"].as_array().unwrap() {
                     self.kvs.insert(op["key"].as_str().unwrap().to_owned(), op["dirent"].clone());
                 }

@@ -4,11 +4,13 @@
 
 use std::collections::BTreeSet;
 
+use fluxgate_formats::Idset;
 use fluxgate_wire::message::Message;
 use serde_json::{Value, json};
 
 use super::EmbeddedWorld;
 use super::clients::Asked;
+use super::faults::bits;
 use crate::agenda::{SECOND, micros};
 use crate::book::units;
 use crate::model::OWNER;
@@ -30,6 +32,24 @@ impl EmbeddedWorld {
                 Err(what) => self.breaks(what),
                 Ok(situation) => situation.into_iter().for_each(|what| self.tally.reached(what)),
             }
+        }
+    }
+
+    /// What the scheduler is asked is written: a job before it is to be started, and its end before its resources are free.
+    pub(super) fn judge_request(&mut self, message: &Message) {
+        let id = message.json_or_empty().unwrap_or_default()["id"].as_u64().unwrap_or_default();
+        let has = |event| self.log.jobs.get(&id).is_some_and(|job| job.has(event));
+        let written = match message.topic() {
+            "sched.alloc" => has("submit"),
+            // A start that came too late is given back; and in the founding revision the event follows the answer.
+            "sched.free" => has("free") || has("submit") && (!has("alloc") || self.plan.founding),
+            _ => true,
+        };
+        if message.is_request() && !written {
+            self.breaks(format!(
+                "{} of job {id} is sent, and what it follows from is not written",
+                message.topic()
+            ));
         }
     }
 
@@ -61,6 +81,7 @@ impl EmbeddedWorld {
     /// Called every ten seconds; true at the end.
     pub(super) fn check(&mut self) -> bool {
         let now = self.agenda.now();
+        self.ask(OWNER, "resource.status", &json!({}), Asked::Drains);
         if !self.calm && now >= micros(self.plan.calm) {
             self.calm = true;
             self.tidy();
@@ -130,6 +151,19 @@ impl EmbeddedWorld {
             .find(|job| self.log.with_number(job.number).count() > 1 && self.instances == 1);
         if let Some(job) = twice {
             self.breaks(format!("job number {} was submitted once, and is there twice", job.number));
+        }
+    }
+
+    /// What was drained is, whatever ended since.
+    pub(super) fn judge_drains(&mut self, payload: &Value) {
+        let keys = payload["drain"].as_object().into_iter().flat_map(|drains| drains.keys());
+        let ranks = keys.filter_map(|ranks| Idset::parse(ranks).ok());
+        let drained = ranks.fold(0, |all, ranks| all | bits(&ranks));
+        if drained != self.drained {
+            self.breaks(format!(
+                "drained are {drained:b} and should be {:b}, a bit for each rank",
+                self.drained
+            ));
         }
     }
 

@@ -53,8 +53,12 @@ pub(super) enum Asked {
     Something,
     /// What must be refused.
     Forbidden,
-    /// The jobs, by a guest: one more that was done to it.
+    /// The figures of the scheduler, after so many changes.
     Figures(u64),
+    /// These ranks are drained, or undrained.
+    Drain(u8, bool),
+    /// Which ranks are drained.
+    Drains,
 }
 
 impl EmbeddedWorld {
@@ -120,7 +124,11 @@ impl EmbeddedWorld {
             (Asked::Forbidden, 0) => self.breaks(format!("{} of a guest is obeyed", message.topic())),
             (Asked::Forbidden, _) => self.tally.reached("a guest is refused"),
             (Asked::Figures(changes), 0) if changes == self.changes => self.judge_figures(&payload),
-            (Asked::Figures(_) | Asked::Something, _) => {}
+            (Asked::Drain(ranks, drained), 0) => {
+                self.drained = if drained { self.drained | ranks } else { self.drained & !ranks };
+            }
+            (Asked::Drains, 0) => self.judge_drains(&payload),
+            (Asked::Figures(_) | Asked::Something | Asked::Drain(..) | Asked::Drains, _) => {}
         }
     }
 

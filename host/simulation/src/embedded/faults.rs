@@ -16,6 +16,11 @@ use crate::fault::Kind;
 use crate::model::OWNER;
 use crate::plan::{FaultPlan, QUEUES};
 
+/// A bit for each rank; a machine has eight at most.
+pub(super) fn bits(ranks: &Idset) -> u8 {
+    ranks.iter().fold(0, |bits, rank| bits | 1 << rank)
+}
+
 impl EmbeddedWorld {
     pub(super) fn fault(&mut self, number: usize, begins: bool) {
         let fault = self.plan.faults[number];
@@ -57,9 +62,9 @@ impl EmbeddedWorld {
                 self.input(Input::Down(ranks, self.plan.nodes > 1));
             }
             Kind::Drain => {
-                let ranks = self.some_ranks(&mut dice).to_string();
-                let payload = json!({"targets": ranks, "reason": "fault"});
-                self.ask(OWNER, "resource.drain", &payload, Asked::Something);
+                let ranks = self.some_ranks(&mut dice);
+                let payload = json!({"targets": ranks.to_string(), "reason": "fault"});
+                self.ask(OWNER, "resource.drain", &payload, Asked::Drain(bits(&ranks), true));
             }
             Kind::Expiration => {
                 let at = self.now() + dice.seconds(100_000.0, 1_000_000.0);
@@ -86,8 +91,9 @@ impl EmbeddedWorld {
                 self.input(Input::Up(ranks));
             }
             Kind::Drain => {
-                let ranks = self.some_ranks(&mut dice).to_string();
-                self.ask(OWNER, "resource.undrain", &json!({"targets": ranks}), Asked::Something);
+                let ranks = self.some_ranks(&mut dice);
+                let payload = json!({"targets": ranks.to_string()});
+                self.ask(OWNER, "resource.undrain", &payload, Asked::Drain(bits(&ranks), false));
             }
             Kind::Config => self.change_queue(&mut dice, true),
             _ => {}
@@ -127,7 +133,7 @@ impl EmbeddedWorld {
             OWNER,
             "resource.undrain",
             &json!({"targets": all.to_string(), "mode": "force"}),
-            Asked::Something,
+            Asked::Drain(u8::MAX, false),
         );
         for (topic, key) in [("job-manager.queue-start", "start"), ("job-manager.queue-enable", "enable")] {
             let mut payload = json!({"all": self.plan.queues});

@@ -82,8 +82,7 @@ impl EmbeddedWorld {
             Err(error) => return self.breaks(format!("the instance does not start: {error}")),
         }
         (self.instance_turn, self.instance_wake) = (false, self.instance_wake + 1);
-        // It has its whole inventory again.
-        self.log.book.lost.clear();
+        self.log.restart();
         for userid in [OWNER].into_iter().chain(GUESTS) {
             let roles = if userid == OWNER { role::OWNER } else { role::USER };
             let credential = Credential { userid, rolemask: roles | role::LOCAL };
@@ -198,7 +197,10 @@ impl EmbeddedWorld {
         self.judge_records();
         for effect in effects {
             match effect {
-                Effect::Send(client, message) if client.0 == self.link_number => self.send_down(&message),
+                Effect::Send(client, message) if client.0 == self.link_number => {
+                    self.judge_request(&message);
+                    self.send_down(&message);
+                }
                 Effect::Send(client, message) => self.answered(client, &message),
                 Effect::Close(client) if client.0 == self.link_number => self.connection_breaks(),
                 Effect::Close(_) => {}

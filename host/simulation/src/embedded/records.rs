@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::{Idset, JobId};
 use fluxgate_instance::durable::Records;
-use fluxgate_instance::{Record, Restored, RestoredEvent};
+use fluxgate_instance::{Housekeeping, Record, Restored, RestoredEvent};
 use fluxgate_wire::proto::errno;
 use serde_json::Value;
 
-use crate::book::{Book, Shape, units};
+use crate::book::{Book, Shape, Unit, units};
 use crate::dice::Dice;
 use crate::model::job::want;
 use crate::plan::{Act, JobPlan, Plan, QUEUES};
@@ -100,6 +100,14 @@ pub(super) struct Log {
     /// Numbers in the plan, by the row of the jobspec.
     numbers: BTreeMap<i64, u32>,
     r: BTreeMap<String, Value>,
+    /// Resources in housekeeping: until when, and of which job.
+    kept: BTreeMap<Unit, (f64, u64)>,
+    housekeeping: Option<Housekeeping>,
+}
+
+/// Does it not fit beside the nodes that are lost? The world cancels it in the end.
+fn waits_for_ever(book: &Book, job: &JobPlan) -> bool {
+    !book.lost.is_empty() || !book.is_feasible(want(job))
 }
 
 /// Can a job never run, or is it above the ceiling of its queue? Which of the lost nodes the scheduler knows is not looked at.
@@ -110,18 +118,46 @@ pub(super) fn may_be_denied(book: &Book, plan: &Plan, job: &JobPlan) -> bool {
         .or(plan.queues.then_some(QUEUES[0]))
         .map(|queue| &plan.settings["queues"][queue]["ceiling"]);
     let is_above = ceiling.and_then(Value::as_u64).is_some_and(|most| u64::from(cores) > most);
-    is_above || !book.lost.is_empty() || !book.is_feasible(want(job))
+    is_above || waits_for_ever(book, job)
 }
 
 /// Events that a job has once at most.
 const ONCE: [&str; 6] = ["submit", "validate", "alloc", "start", "free", "clean"];
 
 impl Log {
-    pub(super) fn new(plan: &Plan) -> Log {
+    pub(super) fn new(plan: &Plan, housekeeping: Option<Housekeeping>) -> Log {
         let shape = Shape { cores: plan.cores, gpus: plan.gpus };
-        let mut log = Log::default();
+        let mut log = Log { housekeeping, ..Log::default() };
         (log.book.shape, log.book.ranks) = (shape, (0..plan.nodes).collect());
         log
+    }
+
+    /// Another instance begins. It does not know of housekeeping, and has its whole inventory again.
+    pub(super) fn restart(&mut self) {
+        self.kept.clear();
+        self.book.lost.clear();
+    }
+
+    /// Resources of a job are in housekeeping from now on, one rank after the other.
+    fn keep(&mut self, id: u64, now: f64) {
+        let Some(rules) = self.housekeeping else { return };
+        let units = self.book.of(id);
+        let ranks: BTreeSet<u32> = units.iter().map(|(rank, ..)| *rank).collect();
+        let last = ranks.len().saturating_sub(1);
+        let places: BTreeMap<u32, usize> = ranks.into_iter().zip(0..).collect();
+        for unit in units {
+            let place = if rules.partial { places[&unit.0] } else { last };
+            self.kept.insert(unit, (now + rules.seconds + rules.stagger * place as f64, id));
+        }
+    }
+
+    /// Are none of these in housekeeping?
+    fn is_kept(&self, units: &BTreeSet<Unit>, now: f64) -> Result<(), String> {
+        let found = units.iter().find_map(|unit| Some((unit, self.kept.get(unit)?)));
+        match found.filter(|(_, (until, _))| *until > now + 1e-3) {
+            Some((unit, (_, id))) => Err(format!("{unit:?} is in housekeeping after job {id}")),
+            None => Ok(()),
+        }
     }
 
     /// Jobs that have started.
@@ -158,9 +194,9 @@ impl Log {
                     None => drop(self.r.remove(key)),
                 }
             }
-            Record::Event { id, name, context, .. } => {
+            Record::Event { id, name, context, time } => {
                 let context = context.as_deref().and_then(|text| serde_json::from_str(text).ok());
-                return self.event(*id, name, &context.unwrap_or_default(), plan);
+                return self.event((*id, *time), name, &context.unwrap_or_default(), plan);
             }
             Record::Value { .. } | Record::Fact { .. } | Record::Count(_) => {}
         }
@@ -169,7 +205,7 @@ impl Log {
 
     fn event(
         &mut self,
-        id: JobId,
+        (id, time): (JobId, f64),
         name: &str,
         context: &Value,
         plan: &Plan,
@@ -190,6 +226,7 @@ impl Log {
                 let r =
                     self.r.get(&key).ok_or_else(|| format!("job {id} starts, and its R is not written"))?;
                 let units = units(r)?;
+                self.is_kept(&units, time)?;
                 self.book.take(id.0, &units)?;
                 if let Some(job) = plan.jobs.iter().find(|job| job.number == number) {
                     self.book.answers(want(job), &units)?;
@@ -205,13 +242,16 @@ impl Log {
                     self.book.release(id.0, ranks.as_ref());
                 }
             }
-            "free" => drop(self.book.release(id.0, None)),
+            "free" => {
+                self.keep(id.0, time);
+                self.book.release(id.0, None);
+            }
             "exception" if context["severity"] == 0 => {
                 let (kind, note) = (context["type"].as_str(), context["note"].as_str().unwrap_or_default());
                 let job = plan.jobs.iter().find(|job| job.number == number);
                 let has = |job: &JobPlan| match kind {
                     Some("cancel") => {
-                        !self.book.lost.is_empty() || job.acts.iter().any(|(_, act)| *act == Act::Cancel)
+                        waits_for_ever(&self.book, job) || job.acts.iter().any(|(_, act)| *act == Act::Cancel)
                     }
                     // It may have started later than its R says.
                     Some("timeout") => {
