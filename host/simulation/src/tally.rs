@@ -44,6 +44,7 @@ pub const SITUATIONS: &[&str] = &[
     "a wrong request about a reservation is refused",
     "an answer comes too late",
     "an exception for a job that is inactive",
+    "an instance that begins anew tells the same",
     "another time limit is refused",
     "a bit flips",
     "a control request is refused",

@@ -67,7 +67,9 @@ impl Core {
             jobs.insert(id, Job::new(id, Arc::clone(spec)));
             self.ids.resume_after(id);
         }
-        for RestoredEvent { id, time, name, context } in restored.events {
+        // The order in which jobs ended is the order in which they are listed and dropped; several may end at one time.
+        let mut ended = BTreeMap::new();
+        for (place, RestoredEvent { id, time, name, context }) in (1u64..).zip(restored.events) {
             let Some(job) = jobs.get_mut(&id) else { continue };
             let context = match context.as_deref().map(serde_json::from_str::<Value>) {
                 Some(Ok(Value::Object(map))) => Some(map),
@@ -81,6 +83,9 @@ impl Core {
             let event = Event { timestamp: time, name, context };
             job.apply(&event.name, event.context.as_ref().unwrap_or(&Default::default()), time);
             job.log.push_str(&event.encode());
+            if job.state == State::Inactive {
+                ended.insert(id, place);
+            }
             self.now = self.now.max(time);
         }
         for (name, text) in &restored.facts {
@@ -93,8 +98,7 @@ impl Core {
             self.inventory.set_expiration(expiration);
         }
         let mut jobs: Vec<Job> = jobs.into_values().collect();
-        // The order in which jobs ended is the order in which they are listed and dropped.
-        jobs.sort_by(|a, b| a.times.inactive.total_cmp(&b.times.inactive));
+        jobs.sort_by_key(|job| ended.get(&job.id).copied().unwrap_or(0));
         let active: Vec<JobId> =
             jobs.iter().filter(|job| job.state != State::Inactive).map(|job| job.id).collect();
         for job in jobs {

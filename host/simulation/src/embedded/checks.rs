@@ -5,12 +5,16 @@
 use std::collections::BTreeSet;
 
 use fluxgate_formats::Idset;
+use fluxgate_instance::durable::Durable;
+use fluxgate_instance::{ClientId, Effect};
 use fluxgate_wire::message::Message;
 use serde_json::{Value, json};
 
 use super::EmbeddedWorld;
 use super::clients::Asked;
 use super::faults::bits;
+use super::instance::peer;
+use super::records::MemoryRecords;
 use crate::agenda::{SECOND, micros};
 use crate::book::units;
 use crate::model::OWNER;
@@ -20,6 +24,22 @@ use crate::plan::{Act, JobPlan};
 
 /// So long after the last change both sides are quiet.
 const QUIET: u64 = 90 * SECOND;
+
+/// What an instance tells the owner of all jobs.
+fn jobs(instance: &mut Durable<MemoryRecords>, client: ClientId) -> Value {
+    let question = Message::request("job-list.list").with_json(&json!({"attrs": ["all"], "max_entries": 0}));
+    instance.message(client, question.with_matchtag(u32::MAX));
+    let answer = instance.settle().into_iter().find_map(|effect| match effect {
+        Effect::Send(_, message) if message.matchtag() == u32::MAX => message.json().ok(),
+        _ => None,
+    });
+    let mut all = answer.unwrap_or_default();
+    // Annotations are of the scheduler that was there (RFC 27).
+    for job in all["jobs"].as_array_mut().into_iter().flatten() {
+        job.as_object_mut().map(|job| job.remove("annotations"));
+    }
+    all
+}
 
 impl EmbeddedWorld {
     /// What the instance has written since the last look.
@@ -104,6 +124,7 @@ impl EmbeddedWorld {
             self.ask(OWNER, "sched.resource-status", &json!({}), Asked::Figures(self.changes));
             self.judge_end();
             if self.agreed {
+                self.judge_restart();
                 return true;
             }
         }
@@ -152,6 +173,23 @@ impl EmbeddedWorld {
         if let Some(job) = twice {
             self.breaks(format!("job number {} was submitted once, and is there twice", job.number));
         }
+    }
+
+    /// An instance that began from the records would tell the same of all jobs.
+    fn judge_restart(&mut self) {
+        let (now, user) = (self.now(), self.users.iter().find(|(_, user)| user.userid == OWNER));
+        let (Some(instance), Some((client, _))) = (&mut self.instance, user) else { return };
+        let records = instance.records().clone();
+        let mut twin = match Durable::new(self.config.clone(), records.all.clone(), now, records) {
+            Ok(twin) => twin,
+            Err(error) => return self.breaks(format!("no instance begins from the records: {error}")),
+        };
+        twin.connect(*client, peer(*client, OWNER));
+        let (there, again) = (jobs(instance, *client), jobs(&mut twin, *client));
+        if there != again {
+            self.breaks(format!("jobs are listed as {there} and after a restart as {again}"));
+        }
+        self.tally.reached("an instance that begins anew tells the same");
     }
 
     /// What was drained is, whatever ended since.

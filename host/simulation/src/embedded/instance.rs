@@ -64,6 +64,13 @@ pub(super) fn config(plan: &Plan, dice: &mut Dice) -> Config {
     config
 }
 
+/// A user at a connection.
+pub(super) fn peer(client: ClientId, userid: u32) -> Peer {
+    let roles = if userid == OWNER { role::OWNER } else { role::USER };
+    let credential = Credential { userid, rolemask: roles | role::LOCAL };
+    Peer { credential, pid: None, uuid: format!("client-{}", client.0) }
+}
+
 fn ids(count: u32) -> String {
     if count == 1 { "0".to_owned() } else { format!("0-{}", count - 1) }
 }
@@ -84,12 +91,9 @@ impl EmbeddedWorld {
         (self.instance_turn, self.instance_wake) = (false, self.instance_wake + 1);
         self.log.restart();
         for userid in [OWNER].into_iter().chain(GUESTS) {
-            let roles = if userid == OWNER { role::OWNER } else { role::USER };
-            let credential = Credential { userid, rolemask: roles | role::LOCAL };
             let client = self.new_client();
             self.users.insert(client, User { userid });
-            let peer = Peer { credential, pid: None, uuid: format!("user-{}", client.0) };
-            self.input(Input::Connected(client, peer));
+            self.input(Input::Connected(client, peer(client, userid)));
         }
         self.plan_instance_turn(0);
     }

@@ -4,10 +4,8 @@
 
 use fluxgate_instance::ClientId;
 use fluxgate_wire::message::Message;
-use fluxgate_wire::proto::role;
-use fluxgate_wire::server::{Credential, Peer};
 
-use super::instance::Input;
+use super::instance::{Input, peer};
 use super::{EmbeddedWorld, Step};
 use crate::agenda::{SECOND, Time};
 use crate::link::Link;
@@ -36,9 +34,7 @@ impl EmbeddedWorld {
         }
         let client = self.new_client();
         (self.link, self.link_number) = (Link::default(), client.0);
-        let credential = Credential { userid: OWNER, rolemask: role::OWNER | role::LOCAL };
-        let peer = Peer { credential, pid: None, uuid: format!("scheduler-{life}") };
-        self.input(Input::Connected(client, peer));
+        self.input(Input::Connected(client, peer(client, OWNER)));
         self.flush();
         self.plan_turn(0);
         self.agenda.after(SECOND, Step::Pump { life });

@@ -33,6 +33,25 @@ fn pending_jobs_are_pending_again_and_running_ones_run_for_what_is_left() {
 }
 
 #[test]
+fn jobs_that_ended_at_one_time_are_listed_in_the_same_order_after_a_restart() {
+    let mut bench = Bench::ready();
+    let ids: Vec<JobId> = (0..3).map(|_| bench.submit(jobspec(4, 100.0, 200.0))).collect();
+    for id in [ids[1], ids[2], ids[0]] {
+        bench.respond(json!({ "id": id, "type": 2, "note": "no" }));
+    }
+    let listed = |bench: &mut Bench| {
+        let answer =
+            bench.ask(TOOL, "job-list.list", json!({ "attrs": ["t_inactive"], "max_entries": 0 })).unwrap();
+        let jobs = answer["jobs"].as_array().unwrap().clone();
+        (jobs.iter().map(|job| JobId(job["id"].as_u64().unwrap())).collect::<Vec<_>>(), jobs)
+    };
+    let (order, jobs) = listed(&mut bench);
+    assert_eq!(order, [ids[0], ids[2], ids[1]]);
+    bench.crash();
+    assert_eq!(listed(&mut bench).1, jobs);
+}
+
+#[test]
 fn new_ids_are_larger_than_all_old_ones() {
     let mut bench = Bench::ready();
     let old = bench.submit(jobspec(1, 1.0, 2.0));
