@@ -16,7 +16,7 @@ use super::faults::bits;
 use super::instance::peer;
 use super::records::MemoryRecords;
 use crate::agenda::{SECOND, micros};
-use crate::book::units;
+use crate::book::{Unit, units};
 use crate::model::OWNER;
 use crate::model::job::want;
 use crate::model::store::operations;
@@ -207,12 +207,15 @@ impl EmbeddedWorld {
 
     /// The figures of the scheduler, when nothing is going on.
     pub(super) fn judge_figures(&mut self, payload: &Value) {
-        let allocated = units(&payload["allocated"]).unwrap_or_default();
-        if allocated != self.log.book.held() {
-            self.breaks(format!(
-                "the scheduler has {allocated:?} allocated, and held are {:?}",
-                self.log.book.held()
-            ));
+        // What was given back on lost nodes while no scheduler was ready is told to none, and nothing starts there.
+        let lost = &self.log.book.lost;
+        let there = |units: BTreeSet<Unit>| -> BTreeSet<Unit> {
+            units.into_iter().filter(|(rank, ..)| !lost.contains(rank)).collect()
+        };
+        let allocated = there(units(&payload["allocated"]).unwrap_or_default());
+        let held = there(self.log.book.held());
+        if allocated != held {
+            self.breaks(format!("the scheduler has {allocated:?} allocated, and held are {held:?}"));
         }
         self.agreed = self.over_since.is_some();
         self.tally.reached("quiet, and both sides were compared");
