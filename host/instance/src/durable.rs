@@ -3,7 +3,7 @@
 //! A turn changes the state, then its records are committed, then its effects are carried out. Where the records cannot be committed,
 //! the instance holds: the effects of the turn wait, time stands still, and so does the conversation with the scheduler. Requests of
 //! others are refused with the reason at once, so that no command of a user hangs. The same records are tried again until they are
-//! written, and then everything goes on. Must never know what a database, a socket or a clock is.
+//! written, and then everything goes on. Questions that the scheduler answers are answered meanwhile. Must never know what a database, a socket or a clock is.
 
 use std::collections::VecDeque;
 
@@ -107,7 +107,12 @@ impl<S: Records> Durable<S> {
     /// A client sent a message.
     pub fn message(&mut self, client: ClientId, message: Message) {
         let Some(hold) = &mut self.hold else { return self.core.message(client, message) };
-        let waits = self.core.scheduler() == Some(client) || service_of(message.topic()) == "service";
+        let scheduler = self.core.scheduler() == Some(client);
+        let waits = match message.kind {
+            // What the scheduler answers to a user changes nothing.
+            Kind::Response { .. } => scheduler && Core::is_answer_to_itself(message.topic()),
+            _ => scheduler || service_of(message.topic()) == "service",
+        };
         match (&message.kind, waits) {
             (_, true) if hold.late.len() >= HELD_INPUTS_MAX => self.core.close(client),
             (_, true) => hold.late.push_back(Late::Message(client, message)),
@@ -331,6 +336,13 @@ mod tests {
         let all = ["job-ingest.submit", "job-list.list", "kvs.commit"].map(refused);
         assert_eq!(topics(&said, TOOL), [&all[..], &[("broker.ping".to_owned(), 0)]].concat());
         assert_eq!(topics(&said, SCHED), [("sched.resource-status".to_owned(), 0)]);
+        // What it answers to a user is passed on.
+        let asked = said.iter().find_map(|effect| match effect {
+            Effect::Send(SCHED, message) => Some(message),
+            _ => None,
+        });
+        instance.message(SCHED, asked.unwrap().respond_json(&json!({"all": 1})));
+        assert_eq!(topics(&instance.settle(), TOOL), [("sched.resource-status".to_owned(), 0)]);
         instance.message(TOOL, submission(7));
         assert_eq!(topics(&instance.retry(), TOOL), [refused("job-ingest.submit")]);
         assert!(

@@ -253,6 +253,11 @@ impl Core {
         own && self.router.provider(service).is_none()
     }
 
+    /// Is this the topic of an answer to a request of the instance itself?
+    pub(crate) fn is_answer_to_itself(topic: &str) -> bool {
+        matches!(topic, "sched.alloc" | "sched.free" | "sched.expiration" | "feasibility.check")
+    }
+
     /// Answers a request with an error, whatever it asks for.
     pub(crate) fn refuse(&mut self, client: ClientId, mut message: Message, why: Fail) {
         if self.router.ingress(client, &mut message) {
