@@ -5,7 +5,7 @@
 //! others are refused with the reason at once, so that no command of a user hangs. The same records are tried again until they are
 //! written, and then everything goes on. Questions that the scheduler answers are answered meanwhile. Must never know what a database, a socket or a clock is.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use fluxgate_formats::{Idset, JobId};
 use fluxgate_wire::server::Peer;
@@ -50,6 +50,8 @@ struct Hold<E> {
     records: Vec<Record>,
     effects: Vec<Effect>,
     late: VecDeque<Late>,
+    /// The clients of these inputs.
+    late_of: BTreeSet<ClientId>,
 }
 
 /// See the [module](self).
@@ -115,7 +117,10 @@ impl<S: Records> Durable<S> {
         };
         match (&message.kind, waits) {
             (_, true) if hold.late.len() >= HELD_INPUTS_MAX => self.core.close(client),
-            (_, true) => hold.late.push_back(Late::Message(client, message)),
+            (_, true) => {
+                hold.late_of.insert(client);
+                hold.late.push_back(Late::Message(client, message));
+            }
             (Kind::Request { .. }, false) if self.core.changes(&message) => {
                 let text = format!("the instance waits until its records can be written: {}", hold.why);
                 self.core.refuse(client, message, Fail::new(S::errnum(&hold.why), text));
@@ -124,11 +129,14 @@ impl<S: Records> Durable<S> {
         }
     }
 
-    /// A client disconnected.
+    /// A client disconnected. The place of a client of which nothing waits is free for another at once.
     pub fn disconnect(&mut self, client: ClientId) {
+        let scheduler = self.core.scheduler() == Some(client);
         match &mut self.hold {
-            None => self.core.disconnect(client),
-            Some(hold) => hold.late.push_back(Late::Gone(client)),
+            Some(hold) if scheduler || hold.late_of.contains(&client) => {
+                hold.late.push_back(Late::Gone(client))
+            }
+            _ => self.core.disconnect(client),
         }
     }
 
@@ -174,7 +182,8 @@ impl<S: Records> Durable<S> {
         match self.records.commit(&records, self.core.now()) {
             Ok(()) => effects,
             Err(why) => {
-                self.hold = Some(Hold { why, records, effects, late: VecDeque::new() });
+                let (late, late_of) = Default::default();
+                self.hold = Some(Hold { why, records, effects, late, late_of });
                 Vec::new()
             }
         }
@@ -360,6 +369,24 @@ mod tests {
         let said = topics(&instance.settle(), SCHED);
         assert!(said.contains(&("kvs.commit".to_owned(), 0)), "{said:?}");
         assert!(instance.retry().is_empty());
+    }
+
+    /// Commands that are refused come and go for as long as the disk is full.
+    #[test]
+    fn no_place_of_a_client_is_taken_by_one_that_is_gone() {
+        let mut instance = instance();
+        instance.records_mut().full = true;
+        instance.message(TOOL, submission(1));
+        while instance.pump(usize::MAX) {}
+        instance.settle();
+        for number in 10..10 + 2 * crate::limits::CLIENTS_MAX as u64 {
+            let client = ClientId(number);
+            let credential = Credential { userid: 1000, rolemask: role::OWNER | role::LOCAL };
+            instance.connect(client, Peer { credential, pid: None, uuid: format!("client-{number}") });
+            instance.message(client, request("job-list.list", &json!({}), 1));
+            assert_eq!(topics(&instance.settle(), client), [("job-list.list".to_owned(), errno::ENOSPC)]);
+            instance.disconnect(client);
+        }
     }
 
     #[test]
