@@ -15,9 +15,27 @@ use fluxgate_wire::message::Message;
 use serde_json::Value;
 
 use crate::agenda::{Time, micros};
+use crate::book::units;
 use crate::components::{CompiledPolicies, ServiceComponents};
 use crate::disk::SimulatedDisk;
+use crate::model::store::operations;
 use crate::outside::Outside;
+
+/// Most turns in a row that nothing gave a reason for.
+const IDLE_TURNS_MAX: u32 = 20_000;
+/// A timer never rings at once: after so many microseconds at the earliest.
+const WAKE_MIN: Time = 100;
+
+/// The next turn of a process, if nothing happens before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextTurn {
+    /// There is more to do.
+    Now,
+    /// At this time, by the wake with this number.
+    At(Time, u64),
+    /// Nothing is due.
+    Never,
+}
 
 /// See the module text.
 pub struct Process {
@@ -113,6 +131,13 @@ impl Process {
         Ok(waits)
     }
 
+    /// A turn begins, in which it takes so many messages in. False if it has one turn after the other, and does nothing.
+    pub fn begin_turn(&mut self, count: usize) -> bool {
+        self.turn = false;
+        self.idle = if count > 0 { 0 } else { self.idle + 1 };
+        self.idle <= IDLE_TURNS_MAX
+    }
+
     /// It takes the next message in.
     pub fn read(&mut self) -> Option<Message> {
         let message = self.inbox.pop_front()?;
@@ -136,15 +161,43 @@ impl Process {
         self.service.settle(waiting)
     }
 
-    /// When its next turn is though nothing happens; `None` for at once.
-    pub fn next_turn(&self, now: f64, time: Time) -> Option<Time> {
+    /// When its next turn is; an earlier wake counts no more.
+    pub fn plan_wake(&mut self, now: f64, time: Time) -> NextTurn {
         if !self.inbox.is_empty() || self.service.is_busy() {
-            return None;
+            return NextTurn::Now;
         }
         let next = self.service.next_turn();
         let by_clock = if next.time.is_finite() { time + micros(next.time - now) } else { Time::MAX };
         let elapsed = Time::try_from(next.elapsed.as_micros()).unwrap_or(Time::MAX);
-        Some(by_clock.min(self.begun.saturating_add(elapsed)))
+        let at = by_clock.min(self.begun.saturating_add(elapsed));
+        self.wake += 1;
+        if at < Time::MAX / 2 { NextTurn::At(at.max(time) + WAKE_MIN, self.wake) } else { NextTurn::Never }
+    }
+
+    /// The starts in a commit to the KVS: key and R. What is wrong with them: an R that cannot be read, or ranks that it was told
+    /// are down.
+    pub fn starts(&self, commit: &Message) -> (Vec<(String, Value)>, Vec<String>) {
+        let read = commit.json().map_err(|error| error.to_string());
+        let operations = match read.and_then(|payload| operations(&payload)) {
+            Ok(operations) => operations,
+            Err(error) => return (Vec::new(), vec![format!("kvs.commit: {error}")]),
+        };
+        let (mut starts, mut wrong) = (Vec::new(), Vec::new());
+        for (key, text) in operations.into_iter().filter(|(key, _)| key.ends_with(".R")) {
+            let r = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string());
+            match r.and_then(|r| Ok((units(&r)?, r))) {
+                Ok((units, r)) => {
+                    let ranks: BTreeSet<u32> = units.iter().map(|(rank, ..)| *rank).collect();
+                    let down: BTreeSet<u32> = ranks.difference(&self.up).copied().collect();
+                    if !down.is_empty() {
+                        wrong.push(format!("{key} has ranks {down:?}, which are down"));
+                    }
+                    starts.push((key, r));
+                }
+                Err(error) => wrong.push(format!("{key}: {error}")),
+            }
+        }
+        (starts, wrong)
     }
 
     /// Work was started; its number.

@@ -19,7 +19,6 @@ use crate::agenda::{SECOND, micros};
 use crate::book::{Unit, units};
 use crate::model::OWNER;
 use crate::model::job::want;
-use crate::model::store::operations;
 use crate::plan::{Act, JobPlan};
 
 /// So long after the last change both sides are quiet.
@@ -76,25 +75,7 @@ impl EmbeddedWorld {
     /// Nothing is started on ranks that the scheduler was told are down.
     pub(super) fn judge_commit(&mut self, message: &Message) {
         let Some(scheduler) = &self.scheduler else { return };
-        let read = message.json().map_err(|error| error.to_string());
-        let operations = match read.and_then(|payload| operations(&payload)) {
-            Ok(operations) => operations,
-            Err(error) => return self.breaks(format!("kvs.commit: {error}")),
-        };
-        let mut wrong = Vec::new();
-        for (key, text) in operations.iter().filter(|(key, _)| key.ends_with(".R")) {
-            let r = serde_json::from_str(text).map_err(|error| error.to_string());
-            match r.and_then(|r| units(&r)) {
-                Ok(units) => {
-                    let ranks: BTreeSet<u32> = units.iter().map(|(rank, ..)| *rank).collect();
-                    let down: Vec<&u32> = ranks.difference(&scheduler.up).collect();
-                    if !down.is_empty() {
-                        wrong.push(format!("{key} has ranks {down:?}, which are down"));
-                    }
-                }
-                Err(error) => wrong.push(format!("{key}: {error}")),
-            }
-        }
+        let (_, wrong) = scheduler.starts(message);
         wrong.into_iter().for_each(|what| self.breaks(what));
     }
 

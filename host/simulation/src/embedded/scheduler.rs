@@ -10,10 +10,7 @@ use super::{EmbeddedWorld, Step};
 use crate::agenda::{SECOND, Time};
 use crate::link::Link;
 use crate::model::OWNER;
-use crate::process::Process;
-
-/// Most turns in a row that nothing gave a reason for.
-const IDLE_TURNS_MAX: u32 = 20_000;
+use crate::process::{NextTurn, Process};
 
 impl EmbeddedWorld {
     pub(super) fn start_scheduler(&mut self) {
@@ -120,18 +117,16 @@ impl EmbeddedWorld {
         let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else {
             return;
         };
-        scheduler.turn = false;
         scheduler.set_time(now, time);
         let count = portion.min(scheduler.inbox.len());
-        scheduler.idle = if count > 0 { 0 } else { scheduler.idle + 1 };
-        let idle = scheduler.idle;
+        let has_reason = scheduler.begin_turn(count);
         for _ in 0..count {
             scheduler.read();
         }
         let result = scheduler.end_turn(cut);
         let leaving = scheduler.service.is_leaving();
         self.flush();
-        if idle > IDLE_TURNS_MAX {
+        if !has_reason {
             return self.breaks("the scheduler has one turn after the other, and does nothing");
         }
         match result {
@@ -148,12 +143,13 @@ impl EmbeddedWorld {
     fn plan_next(&mut self) {
         let (now, time) = (self.now(), self.agenda.now());
         let Some(scheduler) = &mut self.scheduler else { return };
-        let Some(at) = scheduler.next_turn(now, time) else { return self.plan_turn(100) };
-        scheduler.wake += 1;
-        if at < Time::MAX / 2 {
-            // A timer never rings at once.
-            let (life, number) = (scheduler.life, scheduler.wake);
-            self.agenda.at(at.max(time) + 100, Step::Wake { life, number });
+        match scheduler.plan_wake(now, time) {
+            NextTurn::Now => self.plan_turn(100),
+            NextTurn::At(at, number) => {
+                let life = scheduler.life;
+                self.agenda.at(at, Step::Wake { life, number });
+            }
+            NextTurn::Never => {}
         }
     }
 

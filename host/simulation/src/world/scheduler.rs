@@ -2,19 +2,13 @@
 //!
 //! It ends in order, by a kill, or by itself, and another one is started. Must never know what a fault is for.
 
-use std::collections::BTreeSet;
-
 use fluxgate_wire::message::Message;
 
 use super::{Step, World};
 use crate::agenda::{SECOND, Time};
-use crate::book::units;
 use crate::link::Link;
-use crate::model::store::operations;
-use crate::process::Process;
+use crate::process::{NextTurn, Process};
 
-/// Most turns in a row that nothing gave a reason for.
-const IDLE_TURNS_MAX: u32 = 20_000;
 /// Longest time that bytes of the journal wait for a sync while the disk is well.
 const UNSYNCED_MAX: Time = 5 * SECOND;
 /// Most messages sent in one turn, beside one for each job.
@@ -83,11 +77,9 @@ impl World {
         let Some(scheduler) = self.scheduler.as_mut().filter(|scheduler| scheduler.life == life) else {
             return;
         };
-        scheduler.turn = false;
         scheduler.set_time(now, time);
         let count = if some { portion.min(scheduler.inbox.len()) } else { scheduler.inbox.len() };
-        scheduler.idle = if count > 0 { 0 } else { scheduler.idle + 1 };
-        let idle = scheduler.idle;
+        let has_reason = scheduler.begin_turn(count);
         for _ in 0..count {
             let Some(scheduler) = &mut self.scheduler else { return };
             let Some(message) = scheduler.read() else { break };
@@ -97,7 +89,7 @@ impl World {
         let result = scheduler.end_turn(cut);
         let leaving = scheduler.service.is_leaving();
         self.flush();
-        if idle > IDLE_TURNS_MAX {
+        if !has_reason {
             return self.breaks("the scheduler has one turn after the other, and does nothing");
         }
         match result {
@@ -115,12 +107,13 @@ impl World {
     fn plan_next(&mut self) {
         let (now, time) = (self.now(), self.agenda.now());
         let Some(scheduler) = &mut self.scheduler else { return };
-        let Some(at) = scheduler.next_turn(now, time) else { return self.plan_turn(100) };
-        scheduler.wake += 1;
-        if at < Time::MAX / 2 {
-            // A timer never rings at once.
-            let (life, number) = (scheduler.life, scheduler.wake);
-            self.agenda.at(at.max(time) + 100, Step::Wake { life, number });
+        match scheduler.plan_wake(now, time) {
+            NextTurn::Now => self.plan_turn(100),
+            NextTurn::At(at, number) => {
+                let life = scheduler.life;
+                self.agenda.at(at, Step::Wake { life, number });
+            }
+            NextTurn::Never => {}
         }
     }
 
@@ -160,33 +153,12 @@ impl World {
     /// Nothing is started on ranks that the scheduler was told are down.
     fn judge_commit(&mut self, message: &Message) {
         let Some(scheduler) = &self.scheduler else { return };
-        let read = message.json().map_err(|error| error.to_string());
-        let operations = match read.and_then(|payload| operations(&payload)) {
-            Ok(operations) => operations,
-            Err(error) => return self.breaks(format!("kvs.commit: {error}")),
-        };
-        let mut wrong = Vec::new();
-        let mut starts: Vec<(u64, serde_json::Value)> = Vec::new();
-        for (key, text) in operations.iter().filter(|(key, _)| key.ends_with(".R")) {
-            let r = serde_json::from_str(text).map_err(|error| error.to_string());
-            if let (Some(id), Ok(r)) = (self.job_of(key), &r) {
-                starts.push((id, serde_json::Value::clone(r)));
-            }
-            match r.and_then(|r| units(&r)) {
-                Ok(units) => {
-                    let down: BTreeSet<u32> =
-                        units.iter().map(|(rank, ..)| *rank).filter(|r| !scheduler.up.contains(r)).collect();
-                    if !down.is_empty() {
-                        wrong.push(format!("{key} has ranks {down:?}, which are down"));
-                    }
-                }
-                Err(error) => wrong.push(format!("{key}: {error}")),
-            }
-        }
+        let (starts, wrong) = scheduler.starts(message);
         for what in wrong {
             self.breaks(what);
         }
-        for (id, r) in starts {
+        for (key, r) in starts {
+            let Some(id) = self.job_of(&key) else { continue };
             self.decided.insert(id, self.agenda.now());
             self.judge_start(id, &r);
             self.judge_marks(id, &r);
