@@ -217,6 +217,16 @@ impl Calendar {
         }
     }
 
+    /// A scheduler begins with this time on its clock. If the clock was set back, it has the time before a begin once more, in which
+    /// nodes are replaced.
+    pub fn life_begins(&mut self, clock: f64) {
+        for entry in self.entries.values_mut() {
+            for terms in entry.now.iter_mut().chain(&mut entry.kept).flatten() {
+                terms.fixed = terms.fixed.take().filter(|(start, _)| *start <= clock);
+            }
+        }
+    }
+
     /// A scheduler gets its inventory and waits this many seconds for nodes of reservations, or the clock is set back meanwhile.
     pub fn nodes_are_awaited(&mut self, seconds: f64) {
         self.nodes_change();

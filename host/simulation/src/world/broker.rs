@@ -118,7 +118,7 @@ impl World {
                 let mut known = false;
                 self.see(|resources, _, sight| known = resources.acquire(message, sight));
                 if known {
-                    self.nodes_are_awaited();
+                    self.reservations_begin();
                     self.acquirer = link;
                     self.agenda.after(delay, Step::Inventory { broker });
                 }

@@ -118,10 +118,16 @@ impl World {
         self.calendar.made(&name, version, kept, now);
     }
 
-    /// A scheduler gets its inventory, or the clock is set back.
+    /// Nodes of reservations may be replaced without a change for a while: a scheduler begins, or the clock is set back.
     pub(super) fn nodes_are_awaited(&mut self) {
         let seconds = self.plan.settings["reservations"]["wait-for-nodes"].as_f64();
         self.calendar.nodes_are_awaited(seconds.unwrap_or(0.0));
+    }
+
+    /// A scheduler gets its inventory.
+    pub(super) fn reservations_begin(&mut self) {
+        self.calendar.life_begins(self.now());
+        self.nodes_are_awaited();
     }
 
     /// The key of reservations is not read.
@@ -261,7 +267,8 @@ impl World {
         let inactive = job.state == State::Inactive;
         self.answer(message, if inactive { Err(errno::ENOENT) } else { Ok(Value::Null) });
         self.tally.reached("a job is ended for a reservation");
-        if job_runs(self.jobs.jobs.get(&id).map(|job| job.state)) {
+        // An exception ends a job that has not started yet, too: its start may be on its way.
+        if !inactive {
             self.see(|_, jobs, sight| jobs.act(id, Act::Cancel, sight));
         }
     }
@@ -404,8 +411,4 @@ impl World {
 /// A time, where 0 is none.
 fn forever(time: f64) -> f64 {
     if time > 0.0 { time } else { f64::INFINITY }
-}
-
-fn job_runs(state: Option<State>) -> bool {
-    state == Some(State::Run)
 }

@@ -369,6 +369,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "5",
         "a job was denied for a property that was kept and could not be read",
     ),
+    (
+        103_003_780,
+        Profile::Policies,
+        "0,2-3,6",
+        "0,6,8,12,14-15,18-20,22-24",
+        "a job was denied whose start was lost twice, each time with the job manager",
+    ),
 ];
 
 #[test]

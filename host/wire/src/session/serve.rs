@@ -130,13 +130,13 @@ impl Session {
     }
 
     /// The payload of a request from the job manager, if the session is in a state to take it.
-    fn job_request(&mut self, message: &Message) -> Option<Value> {
+    fn job_request(&mut self, message: &Message, wants_resources: bool) -> Option<Value> {
         // Requests may overtake the answer to ready, but none is expected before ready was sent.
         if self.phase < Phase::Readying {
             self.unexpected(message, "the handshake is not complete");
             return None;
         }
-        self.watch.heard(message);
+        self.watch.heard(message, wants_resources);
         message.json().map_err(|error| self.malformed(message, &error)).ok()
     }
 
@@ -144,7 +144,7 @@ impl Session {
         if !message.wants_response() {
             return self.unexpected(message, "a request for resources that wants no answer");
         }
-        let Some(mut payload) = self.job_request(message) else { return };
+        let Some(mut payload) = self.job_request(message, true) else { return };
         if let Some(queue) = payload.pointer_mut("/jobspec/attributes/system/queue")
             && let Some(name) = queue.as_str()
         {
@@ -239,7 +239,7 @@ impl Session {
     }
 
     fn on_cancel(&mut self, message: &Message, out: &mut Vec<Output>) {
-        let Some(payload) = self.job_request(message) else { return };
+        let Some(payload) = self.job_request(message, false) else { return };
         let id = match dialect::job_id(&payload) {
             Ok(id) => id,
             Err(error) => return self.malformed(message, &error),
@@ -254,7 +254,7 @@ impl Session {
     }
 
     fn on_prioritize(&mut self, message: &Message, out: &mut Vec<Output>) {
-        let Some(payload) = self.job_request(message) else { return };
+        let Some(payload) = self.job_request(message, false) else { return };
         match dialect::prioritize_request(&payload) {
             Ok((jobs, bad)) => {
                 if bad > 0 {
@@ -277,7 +277,7 @@ impl Session {
     }
 
     fn on_free(&mut self, message: &Message, out: &mut Vec<Output>) {
-        let Some(payload) = self.job_request(message) else { return };
+        let Some(payload) = self.job_request(message, false) else { return };
         match dialect::free_request(&payload) {
             Ok(free) => {
                 self.stats.frees += 1;
@@ -304,7 +304,7 @@ impl Session {
     }
 
     fn on_expiration(&mut self, message: &Message, out: &mut Vec<Output>) {
-        let Some(payload) = self.job_request(message) else {
+        let Some(payload) = self.job_request(message, false) else {
             // Unlike alloc and free this is an ordinary call, and its sender waits for the answer.
             return refuse(message, errno::EPROTO, "malformed request, or the scheduler is not ready", out);
         };

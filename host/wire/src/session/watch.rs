@@ -137,6 +137,8 @@ pub(super) struct Watch {
     blaming: bool,
     /// Jobs whose start the job manager did not keep, and how often.
     pub(super) refused: BTreeMap<JobId, u8>,
+    /// The job that got the blame for the last outage. It loses it if another job manager sends the next request.
+    blamed: Option<JobId>,
     /// A job of hello was given up, and may hold resources all the same: nothing starts before the job manager's count is known.
     must_count: bool,
     pub(super) unread: Unread,
@@ -174,6 +176,7 @@ impl Default for Watch {
             not_kept: BTreeSet::new(),
             blaming: false,
             refused: BTreeMap::new(),
+            blamed: None,
             must_count: false,
             unread: Unread::default(),
             up: Idset::new(),
@@ -207,10 +210,19 @@ impl Watch {
         up.difference(&self.state.withheld)
     }
 
-    /// The sender of requests for resources is the job manager.
-    pub(super) fn heard(&mut self, message: &Message) {
-        if self.peer.as_deref() != message.sender() {
+    /// The sender of requests for resources is the job manager. Until the first of them, the sender of any request about a job
+    /// is; later not, since the owner can send one with a tool.
+    pub(super) fn heard(&mut self, message: &Message, wants_resources: bool) {
+        let is_known = self.peer.as_deref() == message.sender();
+        if !is_known && (wants_resources || self.peer.is_none()) {
             self.peer = message.sender().map(str::to_owned);
+        }
+        if wants_resources
+            && let Some(id) = self.blamed.take()
+            && !is_known
+        {
+            // The job manager was reloaded, and with it went the start that it did not keep.
+            self.refused.entry(id).and_modify(|times| *times = times.saturating_sub(1));
         }
     }
 
@@ -259,6 +271,7 @@ impl Watch {
         let (sent, not_kept) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.not_kept));
         if let Some(id) = sent.into_iter().find(|id| not_kept.contains(id)) {
             *self.refused.entry(id).or_default() += 1;
+            self.blamed = Some(id);
             if self.refused.len() > REFUSED_JOBS_MAX {
                 self.refused.pop_first();
             }

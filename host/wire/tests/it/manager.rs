@@ -224,6 +224,13 @@ impl Manager {
         self.housekeeping.clear();
     }
 
+    /// Reloaded, and the broker tells nobody that it was gone.
+    pub fn reload_silently(&mut self) {
+        self.heard_of_us = false;
+        self.unload();
+        self.load();
+    }
+
     pub fn load(&mut self) {
         if !std::mem::replace(&mut self.loaded, true) {
             self.life += 1;

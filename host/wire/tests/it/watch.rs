@@ -207,6 +207,50 @@ fn pitfall_7_a_start_that_is_refused_again_and_again_is_denied() {
 }
 
 #[test]
+fn pitfall_7_a_start_that_is_lost_with_a_job_manager_is_not_refused() {
+    let mut world = World::new();
+    world.tick(0.0);
+    let lost = world.submit(2);
+    for _ in 0..5 {
+        // The start is decided and committed; its answer finds another job manager.
+        while !world.manager.to_manager.iter().any(|message| message.topic() == "sched.alloc") {
+            if world.manager.is_quiet() {
+                let next = world.host.session.next_tick().unwrap();
+                let pause = (next - world.now).max(0.0);
+                world.tick(pause);
+            }
+            world.manager.deliver();
+            world.manager.deliver_kvs();
+            world.hear();
+            world.hear_kvs();
+        }
+        world.manager.reload_silently();
+        world.manager.to_manager.retain(|message| message.topic() != "sched.alloc");
+    }
+    world.rest();
+    assert!(world.manager.denied.is_empty() && world.manager.jobs[&lost].has_resources);
+    world.check();
+}
+
+#[test]
+fn r27_fin_1_a_stray_request_of_another_client_makes_it_no_job_manager() {
+    let mut world = World::new();
+    world.submit(2);
+    world.settle();
+    let mut stray = Message::request("sched.cancel").with_json(&json!({"id": 12345}));
+    (stray.userid, stray.rolemask) = (1000, broker::OWNER);
+    stray.push_route("tool");
+    stray.push_route("broker");
+    world.manager.from_manager.push_back(stray.noresponse());
+    world.settle();
+    world.manager.unload();
+    world.settle();
+    assert!(!world.host.session.is_serving(), "sched.disconnect of the job manager");
+    world.rest();
+    world.check();
+}
+
+#[test]
 fn resources_that_only_the_job_manager_counts_are_not_allocated() {
     let mut world = World::new();
     world.manager.ghosts = [(2, 1)].into();
