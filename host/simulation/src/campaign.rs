@@ -56,9 +56,9 @@ pub fn run(
     let plan = Plan::new(seed, profile, keep);
     let (compiled, calm) = (Arc::clone(compiled), plan.calm);
     RUNNING.set(true);
-    let result = catch_unwind(AssertUnwindSafe(|| match profile {
-        Profile::Instance => EmbeddedWorld::new(plan, compiled, trace).run(),
-        _ => World::new(plan, compiled, trace).run(),
+    let result = catch_unwind(AssertUnwindSafe(|| match profile.has_instance() {
+        true => EmbeddedWorld::new(plan, compiled, trace).run(),
+        false => World::new(plan, compiled, trace).run(),
     }));
     RUNNING.set(false);
     result.unwrap_or_else(|_| {

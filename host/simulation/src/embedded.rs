@@ -24,6 +24,7 @@ use crate::agenda::{Agenda, SECOND, Time, micros};
 use crate::components::CompiledPolicies;
 use crate::dice::{Dice, TraceHash};
 use crate::disk::SimulatedDisk;
+use crate::fault::Kind;
 use crate::link::{Delays, Link};
 use crate::plan::{Act, Plan};
 use crate::process::Process;
@@ -37,6 +38,8 @@ use records::{Log, MemoryRecords};
 const EPOCH: f64 = 1_700_000_000.0;
 /// Most steps of one world; far above what any takes that ends.
 const STEPS_MAX: u64 = 3_000_000;
+/// The longest jump of the clock, seconds.
+const JUMP_MAX: f64 = 3600.0;
 /// Between two looks at what needs time.
 const CHECK: Time = 10 * SECOND;
 
@@ -110,9 +113,18 @@ pub struct EmbeddedWorld {
     held: BTreeSet<u32>,
     slow_disk: Time,
     cut: Time,
+    late_work: Time,
+    /// Seconds by which the clock of the machine has jumped.
+    jumped: f64,
+    /// The latest time that the clock has shown.
+    latest: f64,
+    /// The built-in policy decides, as it was asked to at the end.
+    plain: bool,
     /// Ranks that are drained, as far as it was answered; a bit for each.
     drained: u8,
     calm: bool,
+    /// The last request before that.
+    calm_tag: u32,
     /// Since when all jobs are over.
     over_since: Option<Time>,
     /// Both sides were compared since.
@@ -133,7 +145,9 @@ impl EmbeddedWorld {
         let mut dice = Dice::new(seed, "embedded");
         let config = instance::config(&plan, &mut dice);
         let works = plan.jobs.iter().map(|job| job.run + job.limit + 30.0);
-        let end = micros(plan.calm + 1500.0 + works.sum::<f64>());
+        // What is set back is waited for once more.
+        let jumps = plan.faults.iter().filter(|fault| fault.kind == Kind::Clock).count();
+        let end = micros(plan.calm + 1500.0 + works.sum::<f64>() + jumps as f64 * JUMP_MAX);
         let mut world = EmbeddedWorld {
             compiled,
             agenda: Agenda::default(),
@@ -160,8 +174,13 @@ impl EmbeddedWorld {
             held: BTreeSet::new(),
             slow_disk: 0,
             cut: 0,
+            late_work: 0,
+            jumped: 0.0,
+            latest: EPOCH,
+            plain: !plan.profile.has_components(),
             drained: 0,
             calm: false,
+            calm_tag: 0,
             over_since: None,
             agreed: false,
             changes: 0,
@@ -198,10 +217,14 @@ impl EmbeddedWorld {
                 self.breaks("the world does not come to an end");
                 break;
             }
+            self.latest = self.latest.max(self.now());
             if matches!(step, Step::Check) && self.check() {
                 break;
             }
             self.step(step);
+        }
+        if self.broken.is_none() {
+            self.run_again();
         }
         self.tally.starts = self.log.starts();
         Outcome { broken: self.broken, hash: self.hash.value(), tally: self.tally }
@@ -227,9 +250,9 @@ impl EmbeddedWorld {
         }
     }
 
-    /// The time on the clock of the instance.
+    /// The time on the clock of the machine, which instance and scheduler share.
     fn now(&self) -> f64 {
-        EPOCH + self.agenda.now() as f64 / 1e6
+        EPOCH + self.jumped + self.agenda.now() as f64 / 1e6
     }
 
     /// A line of the trace.

@@ -298,6 +298,9 @@ fn kinds(dice: &mut Dice, profile: Profile, keep: &Keep) -> Vec<Kind> {
     let beside = |kind: &Kind| matches!(kind, Kind::Reserve | Kind::Mark | Kind::Group | Kind::Property);
     let there = |kind: &Kind| match profile {
         Profile::Instance => kind.is_of_instance(),
+        Profile::PoliciesInstance => {
+            kind.is_of_instance() || kind.is_about_policies() || *kind == Kind::Clock
+        }
         _ => !beside(kind) && (profile.has_components() || !kind.is_about_policies()),
     };
     let all: Vec<Kind> = Kind::ALL.into_iter().filter(there).collect();

@@ -20,6 +20,7 @@ use crate::book::{Unit, units};
 use crate::model::OWNER;
 use crate::model::job::want;
 use crate::plan::{Act, JobPlan};
+use crate::rerun;
 
 /// So long after the last change both sides are quiet.
 const QUIET: u64 = 90 * SECOND;
@@ -85,6 +86,7 @@ impl EmbeddedWorld {
         self.ask(OWNER, "resource.status", &json!({}), Asked::Drains);
         if !self.calm && now >= micros(self.plan.calm) {
             self.calm = true;
+            self.calm_tag = self.last_tag;
             self.tidy();
         }
         if !self.calm {
@@ -98,8 +100,10 @@ impl EmbeddedWorld {
             self.cancel_what_waits_for_lost_nodes();
         }
         let waits = self.asked.values().any(|asked| matches!(asked, Asked::Submit(_)));
-        let over = self.log.jobs.values().all(|job| job.has("clean")) && !waits;
-        self.over_since = self.over_since.or(Some(now)).filter(|_| over);
+        let over = self.log.jobs.values().all(|job| job.has("clean")) && !waits && self.plain;
+        // After a clock was set back, timers of the instance stand still until it is where it was.
+        let goes_on = self.now() >= self.latest;
+        self.over_since = self.over_since.or(Some(now)).filter(|_| over && goes_on);
         // Housekeeping is over, too.
         if now > settles && self.over_since.is_some_and(|since| since + QUIET < now) {
             self.ask(OWNER, "sched.resource-status", &json!({}), Asked::Figures(self.changes));
@@ -118,8 +122,9 @@ impl EmbeddedWorld {
                 .map(|(id, job)| format!("{id} (number {})", job.number))
                 .collect();
             self.breaks(format!(
-                "these jobs do not end: {}; a submission waits: {waits}; both sides were compared: {}",
+                "these jobs do not end: {}; a submission waits: {waits}; the built-in policy decides: {}; both sides were compared: {}",
                 left.join(", "),
+                self.plain,
                 self.agreed
             ));
             return true;
@@ -146,6 +151,9 @@ impl EmbeddedWorld {
         if !self.log.book.held().is_empty() {
             self.breaks(format!("all jobs are over, and {:?} are held", self.log.book.held()));
         }
+        if let Some((tag, asked)) = self.asked.first_key_value().filter(|(tag, _)| **tag <= self.calm_tag) {
+            self.breaks(format!("nobody answered request {tag}, {asked:?}"));
+        }
         let twice = self
             .plan
             .jobs
@@ -171,6 +179,16 @@ impl EmbeddedWorld {
             self.breaks(format!("jobs are listed as {there} and after a restart as {again}"));
         }
         self.tally.reached("an instance that begins anew tells the same");
+    }
+
+    /// The scheduler ends, and its journal is run again.
+    pub(super) fn run_again(&mut self) {
+        self.end_in_order();
+        if self.plan.settings.get("journal").is_some() {
+            let rerun = rerun::of(&self.disk, &self.compiled);
+            rerun.reached.into_iter().for_each(|what| self.tally.reached(what));
+            rerun.broken.into_iter().for_each(|what| self.breaks(what));
+        }
     }
 
     /// What was drained is, whatever ended since.

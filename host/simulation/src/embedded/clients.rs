@@ -59,6 +59,10 @@ pub(super) enum Asked {
     Drain(u8, bool),
     /// Which ranks are drained.
     Drains,
+    /// Something about policies or settings.
+    Control(&'static str),
+    /// The built-in policy is to decide.
+    Plain,
 }
 
 impl EmbeddedWorld {
@@ -128,6 +132,13 @@ impl EmbeddedWorld {
                 self.drained = if drained { self.drained | ranks } else { self.drained & !ranks };
             }
             (Asked::Drains, 0) => self.judge_drains(&payload),
+            (Asked::Plain, errnum) => self.plain = errnum == 0,
+            (Asked::Control("sched-fluxgate.policy-promote"), 0) => {
+                self.tally.reached("a shadow is promoted")
+            }
+            (Asked::Control("sched-fluxgate.policy-swap"), 0) => self.tally.reached("a policy is swapped"),
+            (Asked::Control(_), 0) => {}
+            (Asked::Control(_), _) => self.tally.reached("a control request is refused"),
             (Asked::Figures(_) | Asked::Something | Asked::Drain(..) | Asked::Drains, _) => {}
         }
     }
@@ -180,7 +191,10 @@ impl EmbeddedWorld {
     /// A guest asks what it may not.
     pub(super) fn nonsense(&mut self, dice: &mut Dice) {
         for _ in 0..dice.range(1, 6) {
-            let (topic, guest) = (*dice.pick(&NONSENSE), dice.range(1001, 1004) as u32);
+            let (mut topic, guest) = (*dice.pick(&NONSENSE), dice.range(1001, 1004) as u32);
+            if self.plan.profile.has_components() && dice.often(300) {
+                topic = "sched-fluxgate.policy-swap";
+            }
             let others = self.plan.jobs.iter().filter(|job| job.userid != guest).map(|job| job.number);
             let others: Vec<u64> = others.filter_map(|number| self.ids.get(&number).copied()).collect();
             let id = if others.is_empty() { 0 } else { *dice.pick(&others) };

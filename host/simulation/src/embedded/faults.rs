@@ -7,13 +7,14 @@ use std::collections::BTreeSet;
 use fluxgate_formats::Idset;
 use serde_json::json;
 
-use super::EmbeddedWorld;
 use super::clients::Asked;
 use super::instance::Input;
+use super::{EmbeddedWorld, JUMP_MAX};
 use crate::agenda::{SECOND, micros};
 use crate::dice::Dice;
 use crate::fault::Kind;
 use crate::model::OWNER;
+use crate::operations;
 use crate::plan::{FaultPlan, QUEUES};
 
 /// A bit for each rank; a machine has eight at most.
@@ -71,7 +72,19 @@ impl EmbeddedWorld {
                 let at = if dice.often(300) { 0.0 } else { at };
                 self.ask(OWNER, "resource.expiration-update", &json!({"expiration": at}), Asked::Something);
             }
+            Kind::Config if self.is_about_settings(&mut dice) => self.configure(&mut dice),
             Kind::Config => self.change_queue(&mut dice, false),
+            Kind::Clock => {
+                let jump = *dice.pick(&[-JUMP_MAX, -60.0, -1.0, 0.5, 60.0, JUMP_MAX]);
+                self.jumped += jump;
+                self.note(|| format!("the clock jumps by {jump} s"));
+            }
+            Kind::LateWork => self.late_work = until.max(self.agenda.now() + 10 * SECOND),
+            Kind::Swap | Kind::Broken | Kind::Rollback | Kind::Load | Kind::Shadow | Kind::Promote => {
+                for (topic, payload) in operations::about_policies(fault.kind, self.plan.queues, &mut dice) {
+                    self.ask(OWNER, topic, &payload, Asked::Control(topic));
+                }
+            }
             Kind::Cut => self.cut = until.min(self.agenda.now() + 5 * SECOND),
             Kind::Flood => self.flood(&mut dice),
             Kind::Nonsense => self.nonsense(&mut dice),
@@ -95,8 +108,23 @@ impl EmbeddedWorld {
                 let payload = json!({"targets": ranks.to_string()});
                 self.ask(OWNER, "resource.undrain", &payload, Asked::Drain(bits(&ranks), false));
             }
-            Kind::Config => self.change_queue(&mut dice, true),
+            Kind::Config if !self.is_about_settings(&mut dice) => self.change_queue(&mut dice, true),
             _ => {}
+        }
+    }
+
+    /// Is the configuration that changes the scheduler's, or the state of queues?
+    fn is_about_settings(&self, dice: &mut Dice) -> bool {
+        self.plan.profile.has_components() && dice.often(500)
+    }
+
+    /// The scheduler's configuration changes.
+    fn configure(&mut self, dice: &mut Dice) {
+        let (settings, is_wrong) = operations::settings(&self.settings, true, dice);
+        let topic = "sched-fluxgate.config-reload";
+        self.ask(OWNER, topic, &settings, Asked::Control(topic));
+        if !is_wrong {
+            self.settings = settings;
         }
     }
 
@@ -127,6 +155,13 @@ impl EmbeddedWorld {
     /// The faults are over: queues run, nodes are up, and no job is on hold.
     pub(super) fn tidy(&mut self) {
         self.refuse_commits(0);
+        self.late_work = 0;
+        if !self.plain {
+            for (topic, payload) in operations::back_to_the_builtin(self.plan.queues) {
+                let is_last = topic == "sched-fluxgate.policy-swap";
+                self.ask(OWNER, topic, &payload, if is_last { Asked::Plain } else { Asked::Something });
+            }
+        }
         let all: Idset = (0..self.plan.nodes).collect();
         self.input(Input::Up(all.clone()));
         self.ask(

@@ -158,8 +158,14 @@ impl EmbeddedWorld {
         let (sent, work, life) = (scheduler.outside.sent(), scheduler.outside.work(), scheduler.life);
         for work in work {
             let Some(scheduler) = &mut self.scheduler else { return };
+            let name = work.name();
             let number = scheduler.begin_work(work);
-            let delay = self.dice.range(100, 200_000);
+            let late = self.agenda.now() < self.late_work && name != "drop";
+            let delay = match name {
+                _ if late => self.late_work - self.agenda.now(),
+                "compile" | "reload" => self.dice.range(10_000, 2 * SECOND),
+                _ => self.dice.range(100, 200_000),
+            };
             self.agenda.after(delay, Step::Work { life, number });
         }
         for message in sent {
@@ -209,12 +215,18 @@ impl EmbeddedWorld {
         self.process_ends();
     }
 
+    /// Does a scheduler that begins have the built-in policy alone?
+    pub(super) fn is_plain(&self) -> bool {
+        !self.plan.profile.has_components()
+    }
+
     /// The process is no more: of what it sent, some still arrives.
     pub(super) fn process_ends(&mut self) {
         let Some(scheduler) = self.scheduler.take() else { return };
         let life = scheduler.life;
         self.note(|| format!("scheduler {life} is gone"));
         drop(scheduler);
+        self.plain = self.is_plain();
         self.disk.released();
         let link = std::mem::take(&mut self.link_number);
         if link != 0 {

@@ -29,6 +29,8 @@ pub enum Profile {
     PoliciesConstraints,
     /// The embedded instance in the place of the model of a broker.
     Instance,
+    /// As [`Profile::Instance`], with components, and with clocks that jump.
+    PoliciesInstance,
 }
 
 /// What there is in a world beside nodes, jobs and faults.
@@ -48,7 +50,7 @@ pub struct Parts {
 
 impl Profile {
     /// All of them.
-    pub const ALL: [Profile; 11] = [
+    pub const ALL: [Profile; 12] = [
         Profile::Builtin,
         Profile::Policies,
         Profile::Reservations,
@@ -60,19 +62,28 @@ impl Profile {
         Profile::Constraints,
         Profile::PoliciesConstraints,
         Profile::Instance,
+        Profile::PoliciesInstance,
     ];
 
     /// Are there components?
     pub fn has_components(self) -> bool {
-        use Profile::{Policies, PoliciesConstraints, PoliciesReservations, PoliciesSite};
-        matches!(self, Policies | PoliciesReservations | PoliciesSite | PoliciesConstraints)
+        use Profile::{Policies, PoliciesConstraints, PoliciesInstance, PoliciesReservations, PoliciesSite};
+        matches!(
+            self,
+            Policies | PoliciesReservations | PoliciesSite | PoliciesConstraints | PoliciesInstance
+        )
+    }
+
+    /// Does the embedded instance stand in the place of the model of a broker?
+    pub fn has_instance(self) -> bool {
+        matches!(self, Profile::Instance | Profile::PoliciesInstance)
     }
 
     /// What there is in the world of a seed.
     pub fn parts(self, seed: u64) -> Parts {
         let none = Parts::default();
         match self {
-            Profile::Builtin | Profile::Policies | Profile::Instance => none,
+            Profile::Builtin | Profile::Policies | Profile::Instance | Profile::PoliciesInstance => none,
             Profile::Reservations | Profile::PoliciesReservations => Parts { reservations: true, ..none },
             Profile::Storage => Parts { storage: true, ..none },
             Profile::Flow => Parts { flow: true, ..none },
@@ -111,6 +122,7 @@ impl Profile {
             Profile::Constraints => "constraints",
             Profile::PoliciesConstraints => "policies-constraints",
             Profile::Instance => "instance",
+            Profile::PoliciesInstance => "policies-instance",
         }
     }
 }

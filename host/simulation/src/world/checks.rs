@@ -4,13 +4,8 @@
 //! Must never know which fault broke one.
 
 use std::collections::BTreeSet;
-use std::path::Path;
-use std::sync::Arc;
 
 use fluxgate_formats::Idset;
-use fluxgate_journal::reader::Item;
-use fluxgate_journal::rerun::{RerunError, verify};
-use fluxgate_journal::{CheckpointCause, Journal, Record};
 use fluxgate_wire::message::Message;
 use serde_json::Value;
 
@@ -18,10 +13,10 @@ use super::operators::Asked;
 use super::{Step, Weather, World};
 use crate::agenda::{SECOND, Time, micros};
 use crate::book::{Unit, Want, units};
-use crate::components::{BROKEN, RerunPolicies};
 use crate::flow::KINDS;
 use crate::model::job::{Job, State};
-use crate::plan::{Act, JOURNAL};
+use crate::plan::Act;
+use crate::rerun;
 use crate::storage::Beside;
 
 /// Without faults for so long, what fits has started, and who was asked has answered.
@@ -291,81 +286,9 @@ impl World {
         if self.plan.settings.get("journal").is_none() {
             return;
         }
-        let (_, damaged) = self.disk.harm();
-        let journal = match Journal::on(Arc::new(self.disk.clone()), Path::new(JOURNAL)) {
-            Ok(journal) => journal,
-            // A disk that failed at each try has nothing.
-            Err(_) => return,
-        };
-        match verify(&journal, &mut RerunPolicies(Arc::clone(&self.compiled)), None, None) {
-            Ok(done) => {
-                self.tally.reached("the journal was run again");
-                if !done.gaps.is_empty() {
-                    self.tally.reached("the journal has a gap");
-                }
-                if !done.torn.is_empty() {
-                    self.tally.reached("the journal has a torn end");
-                }
-                if done.checkpoints > 0 {
-                    self.tally.reached("the journal has rotated");
-                }
-            }
-            Err(RerunError::Nothing) => {}
-            // A loss of power may leave zeros where a later record was kept: the reader says so, and reads no further there.
-            Err(RerunError::Read(_)) if damaged => self.files_alone(&journal),
-            Err(error)
-                if differs_by_what_is_not_saved(
-                    &journal,
-                    |why| matches!(why, CheckpointCause::Gap(..)),
-                    &error,
-                ) =>
-            {
-                self.tally
-                    .reached("a rerun from the middle differs under a policy that keeps more than it saves");
-            }
-            Err(error) => self.breaks(format!("the journal: {error}")),
-        }
-    }
-}
-
-/// Does a journal that is resumed from a checkpoint differ only by what that does not have? It has what policies save: not how
-/// often the policy of the tests was called, and not how a component's memory is laid out, which costs fuel.
-fn differs_by_what_is_not_saved(
-    journal: &Journal,
-    resumes: impl Fn(&CheckpointCause) -> bool,
-    error: &RerunError,
-) -> bool {
-    let mut resumed = Vec::new();
-    for item in journal.items() {
-        if let Item::Record(place) = item
-            && let Record::Checkpoint(checkpoint) = place.record
-            && resumes(&checkpoint.why)
-        {
-            resumed.extend(checkpoint.engine.policy.map(|policy| policy.name));
-            resumed.extend(
-                checkpoint.engine.own.into_iter().filter_map(|own| own.policy).map(|policy| policy.name),
-            );
-        }
-    }
-    let differs = matches!(error, RerunError::Differs { .. } | RerunError::Order { .. });
-    let by_fuel = !resumed.is_empty() && error.to_string().contains("units of fuel");
-    differs && (by_fuel || resumed.iter().any(|name| name == BROKEN))
-}
-
-impl World {
-    /// What can be read of each file of a damaged journal is what was decided.
-    fn files_alone(&mut self, journal: &Journal) {
-        for path in journal.files() {
-            let Ok(file) = Journal::on(Arc::new(self.disk.clone()), path) else { continue };
-            match verify(&file, &mut RerunPolicies(Arc::clone(&self.compiled)), None, None) {
-                Ok(_) | Err(RerunError::Read(_) | RerunError::Nothing) => {}
-                // Such a file begins in the middle, with the states that policies saved.
-                Err(error)
-                    if differs_by_what_is_not_saved(&file, |why| *why != CheckpointCause::Start, &error) => {}
-                Err(error) => self.breaks(format!("a file of the journal: {error}")),
-            }
-        }
-        self.tally.reached("the journal is damaged, and what can be read of it was run again");
+        let rerun = rerun::of(&self.disk, &self.compiled);
+        rerun.reached.into_iter().for_each(|what| self.tally.reached(what));
+        rerun.broken.into_iter().for_each(|what| self.breaks(what));
     }
 }
 

@@ -15,12 +15,12 @@ use super::reservations::Change;
 use super::{Step, World};
 use crate::agenda::{SECOND, Time};
 use crate::calendar::Seen;
-use crate::components::BROKEN;
 use crate::dice::Dice;
 use crate::fault::Kind;
 use crate::model::job::{jobspec, want};
 use crate::model::{OWNER, request};
-use crate::plan::{GOOD, QUEUES};
+use crate::operations;
+use crate::plan::GOOD;
 
 /// A guest of the instance.
 pub(super) const GUEST: u32 = 1001;
@@ -78,31 +78,6 @@ impl Asked {
         !matches!(self.what, What::Status(_) | What::Held(_) | What::Listed(_))
     }
 }
-
-/// Modes and moments of the policy that fails.
-const MODES: [&str; 19] = [
-    "none",
-    "trap",
-    "loop",
-    "drip",
-    "memory",
-    "hoard",
-    "stack",
-    "recursion",
-    "output",
-    "annotation-bomb",
-    "nan-key",
-    "equal-keys",
-    "short-keys",
-    "unknown-job",
-    "foreign-job",
-    "finished-job",
-    "duplicate",
-    "contradiction",
-    "lie",
-];
-const MOMENTS: [&str; 9] =
-    ["first-pass", "mid-pass", "annotate", "swap", "save", "restore", "observe", "keys", "rank"];
 
 impl World {
     /// A client sends a request to the scheduler; false if no scheduler takes it.
@@ -257,13 +232,13 @@ impl World {
         if self.asked.values().any(|asked| asked.what == What::Plain) {
             return;
         }
-        if self.plan.queues {
-            for queue in QUEUES {
-                let topic = "sched-fluxgate.policy-unset";
-                self.client(OWNER, topic, &json!({"queue": queue}), What::Control(topic.to_owned()));
-            }
+        for (topic, payload) in operations::back_to_the_builtin(self.plan.queues) {
+            let what = match topic {
+                "sched-fluxgate.policy-swap" => What::Plain,
+                _ => What::Control(topic.to_owned()),
+            };
+            self.client(OWNER, topic, &payload, what);
         }
-        self.client(OWNER, "sched-fluxgate.policy-swap", &json!({"name": "builtin-fcfs"}), What::Plain);
     }
 
     /// Have a setting changed: whatever became of reloads before, the scheduler takes another.
@@ -279,75 +254,23 @@ impl World {
 
     /// An operator does something about policies or settings.
     pub(super) fn operate(&mut self, kind: Kind, dice: &mut Dice) {
-        let good = *dice.pick(&GOOD);
-        let mut payload = match kind {
-            Kind::Config => return self.configure(dice),
-            Kind::Swap => json!({"name": good}),
-            Kind::Broken => json!({"name": BROKEN, "config": {
-                "mode": *dice.pick(&MODES), "when": *dice.pick(&MOMENTS),
-                "after": dice.below(4), "work": dice.range(1, 9),
-            }}),
-            Kind::Load => {
-                json!({"path": format!("/policies/{}", if dice.often(900) { good } else { "missing" })})
-            }
-            Kind::Shadow => {
-                let stop = dice.often(250);
-                if stop {
-                    // What a shadow is asked is answered though it is stopped at once.
-                    let topic = "sched-fluxgate.policy-diff";
-                    self.client(OWNER, topic, &json!({ "name": good }), What::Control(topic.to_owned()));
-                }
-                json!({"name": good, "stop": stop})
-            }
-            Kind::Promote => json!({"name": good, "force": dice.often(800)}),
-            _ => json!({}),
-        };
-        let of_queue = matches!(kind, Kind::Swap | Kind::Broken | Kind::Rollback | Kind::Shadow);
-        if self.plan.queues && of_queue && dice.often(500) {
-            payload["queue"] = (*dice.pick(&QUEUES)).into();
+        if kind == Kind::Config {
+            // One draw more than it needs, so that seeds stay the worlds that they were.
+            dice.pick(&GOOD);
+            return self.configure(dice);
         }
-        if matches!(kind, Kind::Swap | Kind::Promote) && dice.often(250) {
-            payload["probation"] = dice.seconds(1.0, 60.0).into();
-        }
-        let method = match kind {
-            Kind::Swap | Kind::Broken => "policy-swap",
-            Kind::Rollback => "policy-rollback",
-            Kind::Load => "policy-load",
-            Kind::Shadow => "policy-shadow",
-            _ => "policy-promote",
-        };
-        let topic = format!("sched-fluxgate.{method}");
-        self.client(OWNER, &topic, &payload, What::Control(topic.clone()));
-        if kind == Kind::Promote && dice.often(500) {
-            let topic = "sched-fluxgate.policy-diff";
-            self.client(OWNER, topic, &json!({"name": good}), What::Control(topic.to_owned()));
+        for (topic, payload) in operations::about_policies(kind, self.plan.queues, dice) {
+            self.client(OWNER, topic, &payload, What::Control(topic.to_owned()));
         }
     }
 
     /// The configuration changes, and the scheduler is told to read it.
     fn configure(&mut self, dice: &mut Dice) {
         let topic = "sched-fluxgate.config-reload";
-        let mut config = self.config.clone();
-        let table = &mut config["sched-fluxgate"];
-        match dice.below(7) {
-            0 => table["annotate"] = dice.often(500).into(),
-            1 => table["placement"] = (*dice.pick(&["first", "low", "high", "pack", "spread"])).into(),
-            2 => table["audit-period"] = dice.range(5, 60).into(),
-            3 => table["estimates"] = dice.range(0, 30).into(),
-            4 => table["quarantine"] = dice.range(0, 30).into(),
-            5 if self.plan.profile.has_components() => {
-                table["policy"] = if dice.often(800) { *dice.pick(&GOOD) } else { "builtin-fcfs" }.into();
-            }
-            5 => table["annotate"] = true.into(),
-            _ => {
-                // Nothing of a bad one is in force, whether that is seen at once or later.
-                match dice.often(500) {
-                    true => table["no-such-key"] = 1.into(),
-                    false => table["policy"] = "missing".into(),
-                }
-                self.client(OWNER, topic, &config, What::Control(topic.to_owned()));
-                return;
-            }
+        let (config, is_wrong) = operations::settings(&self.config, self.plan.profile.has_components(), dice);
+        if is_wrong {
+            self.client(OWNER, topic, &config, What::Control(topic.to_owned()));
+            return;
         }
         self.config = config.clone();
         match dice.below(3) {

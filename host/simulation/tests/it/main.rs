@@ -90,6 +90,9 @@ fn site_77_jobs_are_on_nodes_that_meet_their_conditions_whatever_ends() {
 #[test]
 fn an_embedded_instance_says_what_is_written_whatever_ends() {
     all_hold(0..200, Profile::Instance);
+    if compiled().1 {
+        all_hold(0..40, Profile::PoliciesInstance);
+    }
 }
 
 #[test]
@@ -103,6 +106,10 @@ fn seeds_reach_what_the_embedded_instance_is_simulated_for() {
         "quiet, and both sides were compared",
     ];
     reach(0..300, Profile::Instance, &situations);
+    if compiled().1 {
+        let situations = ["a policy is swapped", "a shadow is promoted", "the journal was run again"];
+        reach(200..280, Profile::PoliciesInstance, &situations);
+    }
 }
 
 /// These situations are reached by seeds of a profile.
@@ -166,6 +173,7 @@ fn the_same_seed_is_the_same_world_to_the_byte() {
             Profile::PoliciesReservations,
             Profile::PoliciesSite,
             Profile::PoliciesConstraints,
+            Profile::PoliciesInstance,
         ][..]
     } else {
         &[
