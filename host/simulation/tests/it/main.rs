@@ -107,8 +107,8 @@ fn seeds_reach_what_the_embedded_instance_is_simulated_for() {
     ];
     reach(0..300, Profile::Instance, &situations);
     if compiled().1 {
-        let situations = ["a policy is swapped", "a shadow is promoted", "the journal was run again"];
-        reach(200..280, Profile::PoliciesInstance, &situations);
+        let situations = ["a control request is refused", "a policy is swapped", "the journal was run again"];
+        reach(200..240, Profile::PoliciesInstance, &situations);
     }
 }
 
