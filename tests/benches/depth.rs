@@ -13,17 +13,19 @@
 //! 5. as 2, with 10 k pending jobs, on machines of 64 to 131,072 nodes;
 //! 6. as 5, where the first job asks for three quarters of the nodes as a whole;
 //! 7. as 6, for a quarter of the nodes, and each job that starts ends after the reservation of the first;
-//! 8. as 7, where the first stays the first: the job of each round gets a low priority.
+//! 8. as 7, where the first stays the first: the job of each round gets a low priority;
+//! 9. as 5, under `hybrid`: the first 1, 8 and 64 jobs, of shapes that all differ, have reservations on 64 nodes, and 64 of them on
+//!    512 and 4,096.
 //!
 //! Arguments are numbers of tables: `cargo xtask bench --bench depth -- 2 3`.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use fluxgate_engine::{Engine, Event, Occurrence, Window};
+use fluxgate_engine::{Engine, Event, Occurrence, Policy, Window};
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_formats::{Idset, JobId, Jobspec};
-use fluxgate_policy::{Compiled, Limits, Loader};
+use fluxgate_policy::{Compiled, Config, Limits, Loader};
 use fluxgate_tests::drive::{WAITING_FROM, alloc, diverse, drive, empty, full, job};
 use fluxgate_tests::fixture::policies;
 
@@ -102,13 +104,16 @@ fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
 /// A machine of 32 cores a node that jobs of a node each fill, or but for every second node; this many pending jobs of
 /// many kinds, behind one that asks for three quarters of the cores.
 fn many_kinds(easy: &Compiled, nodes: u32, depth: u64, half: bool) -> Scene {
-    behind(easy, nodes, depth, half, job(24 * nodes, 1e6))
+    behind(policy(easy, Config::new()), nodes, depth, half, job(24 * nodes, 1e6))
+}
+
+fn policy(compiled: &Compiled, config: Config) -> Box<dyn Policy> {
+    Box::new(compiled.instantiate(&config).expect("it starts"))
 }
 
 /// The same behind this job.
-fn behind(easy: &Compiled, nodes: u32, depth: u64, half: bool, first: Arc<Jobspec>) -> Scene {
-    let policy = easy.instantiate(&Default::default()).expect("easy starts");
-    let mut engine = empty(nodes, 32 * nodes, Box::new(policy));
+fn behind(policy: Box<dyn Policy>, nodes: u32, depth: u64, half: bool, first: Arc<Jobspec>) -> Scene {
+    let mut engine = empty(nodes, 32 * nodes, policy);
     let mut running = Vec::new();
     // A job of each core of 64 nodes, so that there are enough to end, and one of each other node.
     let small = nodes.min(64) * 32;
@@ -214,11 +219,12 @@ fn main() {
         beside_windows(&easy);
     }
     let many = |nodes| many_kinds(&easy, nodes, 10_000, false);
-    let behind = |nodes, of: u32| behind(&easy, nodes, 10_000, false, whole_nodes(of, 1e6));
-    let late = |nodes| Scene { next: |_| job(1, 3e6), ..behind(nodes, nodes / 4) };
+    let behind_nodes =
+        |nodes, of: u32| behind(policy(&easy, Config::new()), nodes, 10_000, false, whole_nodes(of, 1e6));
+    let late = |nodes| Scene { next: |_| job(1, 3e6), ..behind_nodes(nodes, nodes / 4) };
     let rows: [Wide<'_>; 4] = [
         ("5", "nodes, 10,000 pending", &many),
-        ("6", "nodes, behind a job of whole nodes", &|nodes| behind(nodes, nodes / 4 * 3)),
+        ("6", "nodes, behind a job of whole nodes", &|nodes| behind_nodes(nodes, nodes / 4 * 3)),
         ("7", "nodes, beside a job of whole nodes", &late),
         ("8", "nodes, beside a job of whole nodes that stays first", &|nodes| Scene {
             priority: 1,
@@ -231,6 +237,16 @@ fn main() {
             for nodes in [64, 512, 4096, 32_768, 131_072] {
                 show(&nodes.to_string(), &rounds(scene(nodes)));
             }
+        }
+    }
+    if wanted("9") {
+        head("reservations and nodes, under `hybrid`");
+        let hybrid =
+            loader.compile_file(&policies().join("hybrid.wasm")).expect("run `cargo xtask policies`");
+        for (depth, nodes) in [(1_u32, 64), (8, 64), (64, 64), (64, 512), (64, 4096)] {
+            let config = Config::from([("depth".into(), depth.to_string())]);
+            let scene = behind(policy(&hybrid, config), nodes, 10_000, false, job(24 * nodes, 1e6));
+            show(&format!("{depth}, {nodes}"), &rounds(Scene { rounds: ROUNDS / 50, ..scene }));
         }
     }
 }

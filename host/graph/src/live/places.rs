@@ -235,18 +235,18 @@ impl Places {
             let (cores, gpus) = machine.returns(&machine.ledger.jobs()[&id]);
             spare = (spare.0 + cores, spare.1 + gpus);
         }
-        for found in active.iter().map(|step| &step.found).chain([found]) {
-            let used = take::usage(&machine.graph, found);
+        let usage = take::usage(&machine.graph, found);
+        for used in active.iter().map(|step| step.usage).chain([usage]) {
             spare = (spare.0.saturating_sub(used.0), spare.1.saturating_sub(used.1));
         }
         // Its job is known when it is reserved.
         let (id, shape) = (JobId(0), request.shape);
-        Some(Step { id, start, end, shape, found: found.clone(), spare, after })
+        Some(Step { id, start, end, shape, found: found.clone(), usage, spare, after })
     }
 
     /// Adds a step for which no other one moves.
     pub(crate) fn insert(&mut self, machine: &Machine, now: f64, new: Step) {
-        let used = take::usage(&machine.graph, &new.found);
+        let used = new.usage;
         let place = self.steps.partition_point(|step| step.start <= new.start);
         // The states of its nodes as running jobs end.
         let mut then = Overlay::default();
@@ -278,6 +278,7 @@ impl Places {
             Some(Proposal { shape: request.shape, start: at, found, lasts: (duration, limit), step })
         };
         let mut replays = 0;
+        let least = (u64::from(request.min_cores()), 0);
         let base = machine.eligible(request);
         let mut sweep = Sweep::new(machine, now, &self.steps, request, &base);
         while let Some(at) = sweep.next() {
@@ -290,6 +291,10 @@ impl Places {
                 continue;
             }
             let end = at + duration;
+            // Wherever it is placed, it takes so many.
+            if short(&self.steps, least, at.next_up(), end).is_some() {
+                continue;
+            }
             let between;
             let eligible = match sweep.left() {
                 Some(left) => left,

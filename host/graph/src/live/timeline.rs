@@ -31,6 +31,8 @@ pub(crate) struct Step {
     pub(crate) end: f64,
     pub(crate) shape: ShapeId,
     pub(crate) found: Match,
+    /// Cores and gpus that it takes.
+    pub(crate) usage: (u64, u64),
     /// Cores and gpus that are spare after its start.
     pub(crate) spare: (u64, u64),
     /// The states at its start of the nodes that reservations use at that time.
@@ -123,7 +125,7 @@ pub(crate) fn simulate(
         {
             over.pop_first();
             apply(machine, &mut overlay, &steps[index].found, false);
-            let back = take::usage(&machine.graph, &steps[index].found);
+            let back = steps[index].usage;
             used = (used.0 - back.0, used.1 - back.1);
         }
         if let Some(e) = &extra {
@@ -150,7 +152,8 @@ pub(crate) fn simulate(
                     let end = at + r.duration;
                     over.insert((TotalF64(end), steps.len()), ());
                     let shape = r.request.shape;
-                    used = plus(used, take::usage(&machine.graph, &found));
+                    let usage = take::usage(&machine.graph, &found);
+                    used = plus(used, usage);
                     let spare = (free.0.saturating_sub(used.0), free.1.saturating_sub(used.1));
                     steps.push(Step {
                         id: r.id,
@@ -158,6 +161,7 @@ pub(crate) fn simulate(
                         end,
                         shape,
                         found,
+                        usage,
                         spare,
                         after: Overlay::default(),
                     });
@@ -177,8 +181,10 @@ pub(crate) fn simulate(
             }
         }
         // Late reservations go on waiting for the job that overstays, before the others.
-        late.append(&mut waiting);
-        waiting = late;
+        if !late.is_empty() {
+            late.append(&mut waiting);
+            waiting = late;
+        }
         let mut next = f64::INFINITY;
         if let Some(&(end, _)) = ends.peek() {
             next = next.min(future::ends_at(end, now));
@@ -190,7 +196,7 @@ pub(crate) fn simulate(
             next = next.min(start);
         }
         // A late reservation may begin where a window does, or ends.
-        if waiting.iter().any(|(start, _)| *start <= at) {
+        if waiting.front().is_some_and(|(start, _)| *start <= at) {
             next = next.min(machine.calendar.next_turn(at));
         }
         if let Some(e) = &extra {
@@ -309,6 +315,11 @@ pub(crate) struct Sweep<'a> {
     /// and what windows leave of it.
     windows: Option<WindowWalk<'a>>,
     count: Option<Count<'a>>,
+    /// The count is that of the overlay; before, it is that of the present state.
+    counting: bool,
+    /// Cores that are free on all nodes, and the fewest that the request takes. Before there are so many, nothing is counted.
+    free: u64,
+    wants: u64,
     events: Vec<(f64, Event)>,
     next: usize,
     /// The next time at which a window begins or ends; infinite if there is none.
@@ -355,7 +366,22 @@ impl<'a> Sweep<'a> {
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
         let turn = machine.calendar.next_turn(now);
         let (base, overlay) = (eligible, Overlay::default());
-        Sweep { machine, now, steps, overlay, base, windows, count, events, next: 0, turn, begun: false }
+        Sweep {
+            machine,
+            now,
+            steps,
+            overlay,
+            base,
+            windows,
+            count,
+            counting: false,
+            free: machine.index.free().cores,
+            wants: u64::from(request.min_cores()),
+            events,
+            next: 0,
+            turn,
+            begun: false,
+        }
     }
 
     /// Windows leave the nodes of a start at the present time or later, until the next; `end` is that of its span.
@@ -388,6 +414,7 @@ impl<'a> Sweep<'a> {
             match event {
                 Event::JobEnds(id) => {
                     let allocation = &self.machine.ledger.jobs()[&id];
+                    self.free += self.machine.returns(allocation).0;
                     self.track(take::nodes(&allocation.takes).map(|(node, _)| node), false);
                     future::give_back(self.machine, &mut self.overlay, allocation);
                     self.track(take::nodes(&allocation.takes).map(|(node, _)| node), true);
@@ -396,20 +423,37 @@ impl<'a> Sweep<'a> {
                 Event::StepBegins(index) => self.step(index, true),
             }
         }
+        if !self.counting && self.free >= self.wants {
+            self.begin_to_count();
+        }
         Some(at)
     }
 
     fn step(&mut self, index: usize, take: bool) {
-        let found = &self.steps[index].found;
+        let Step { found, usage, .. } = &self.steps[index];
+        self.free = if take { self.free.saturating_sub(usage.0) } else { self.free + usage.0 };
+        if !self.counting || self.count.is_none() {
+            return apply(self.machine, &mut self.overlay, found, take);
+        }
         let nodes: BTreeSet<u32> = found.nodes.iter().map(|(node, _)| *node).collect();
         self.track(nodes.iter().copied(), false);
         apply(self.machine, &mut self.overlay, found, take);
         self.track(nodes.iter().copied(), true);
     }
 
+    /// From now on the count is that of the overlay: its nodes are taken out as they are at present, and added as they are then.
+    fn begin_to_count(&mut self) {
+        self.counting = true;
+        let overlay = std::mem::take(&mut self.overlay);
+        self.track(overlay.nodes().map(|(node, _)| node), false);
+        let nodes: Vec<u32> = overlay.nodes().map(|(node, _)| node).collect();
+        self.overlay = overlay;
+        self.track(nodes.into_iter(), true);
+    }
+
     /// Adds the counts of some nodes, or subtracts them.
     fn track(&mut self, nodes: impl Iterator<Item = u32>, add: bool) {
-        if self.count.is_none() {
+        if !self.counting || self.count.is_none() {
             return;
         }
         let windows = self.windows.take();
@@ -426,7 +470,8 @@ impl<'a> Sweep<'a> {
         if !self.machine.index.is_up(node) || !eligible.template(template) || !eligible.node(node) {
             return;
         }
-        let state = self.overlay.get(node).unwrap_or_else(|| &self.machine.index.state(node).free);
+        let then = if self.counting { self.overlay.get(node) } else { None };
+        let state = then.unwrap_or_else(|| &self.machine.index.state(node).free);
         let template = graph.template(node);
         let fits = match count.idle && state != &*template.idle {
             true => 0,
@@ -442,6 +487,6 @@ impl<'a> Sweep<'a> {
 
     /// True if the count suffices for the request.
     pub(crate) fn enough(&self) -> bool {
-        self.count.as_ref().is_none_or(|c| c.sum >= c.want)
+        self.free >= self.wants && self.count.as_ref().is_none_or(|c| c.sum >= c.want)
     }
 }
