@@ -91,8 +91,7 @@ fn rounds(scene: Scene) -> Cost {
 
 /// A full machine with this many pending jobs of few kinds, beside these windows.
 fn few_kinds(easy: &Compiled, depth: u64, windows: Vec<Window>) -> Scene {
-    let policy = easy.instantiate(&Default::default()).expect("easy starts");
-    let (mut engine, mut running) = full(Box::new(policy), depth);
+    let (mut engine, mut running) = full(policy(easy, Config::new()), depth);
     running.reverse();
     for window in windows {
         engine.step(Event::PutWindow(Box::new(window)), 1.0);

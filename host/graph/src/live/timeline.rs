@@ -444,9 +444,12 @@ impl<'a> Sweep<'a> {
     /// From now on the count is that of the overlay: its nodes are taken out as they are at present, and added as they are then.
     fn begin_to_count(&mut self) {
         self.counting = true;
+        if self.count.is_none() {
+            return;
+        }
+        let nodes: Vec<u32> = self.overlay.nodes().map(|(node, _)| node).collect();
         let overlay = std::mem::take(&mut self.overlay);
-        self.track(overlay.nodes().map(|(node, _)| node), false);
-        let nodes: Vec<u32> = overlay.nodes().map(|(node, _)| node).collect();
+        self.track(nodes.iter().copied(), false);
         self.overlay = overlay;
         self.track(nodes.into_iter(), true);
     }
