@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use crate::layout::flow::headroom;
 use crate::layout::graph::Graph;
 use crate::layout::vertex::{NONE, VertexId};
+use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::request::{Level, Need, Request};
-use crate::live::view::{Eligible, Overlay, View};
+use crate::live::view::{Eligible, View};
 use crate::live::{local, matcher};
 
 /// The pool that ran out.

@@ -14,9 +14,10 @@ use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
+use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::request::{Kind, Need, Request};
-use crate::live::view::{Eligible, Overlay, Where};
+use crate::live::view::{Eligible, Where};
 use crate::live::{local, matcher, share, take};
 
 /// The assumed end of an allocation with this expected end, seen from `now`.

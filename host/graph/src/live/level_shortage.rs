@@ -5,8 +5,9 @@
 use crate::description::units;
 use crate::layout::vertex::VertexId;
 use crate::live::local;
+use crate::live::overlay::Overlay;
 use crate::live::request::{Level, Need, Request};
-use crate::live::view::{Eligible, Overlay, View, Where};
+use crate::live::view::{Eligible, View, Where};
 
 /// Most vertices that a text names.
 const NAMES_MAX: usize = 3;

@@ -19,10 +19,11 @@ use crate::live::index::{Index, Status};
 use crate::live::ledger::{Allocation, Ledger};
 use crate::live::levels::Levels;
 use crate::live::node_ends::NodeEnds;
+use crate::live::overlay::Overlay;
 use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
 use crate::live::returns::Returns;
-use crate::live::view::{Eligible, Overlay, View};
+use crate::live::view::{Eligible, View};
 use crate::live::{local, matcher, named, take};
 
 /// The machine at a moment. See the module.

@@ -17,11 +17,12 @@ use crate::layout::graph::Graph;
 use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
 use crate::live::local::{self, Placed};
+use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::prefer;
 use crate::live::request::{Level, Need, Request};
 use crate::live::share::{self, Share, Taken, is_exclusive};
-use crate::live::view::{Eligible, Order, Overlay, View, Where};
+use crate::live::view::{Eligible, Order, View, Where};
 
 /// A placement inside a node: template, state and count it was made for, and its result.
 type Last = (*const NodeTemplate, *const [u64], u64, Arc<[Taken]>, u64);

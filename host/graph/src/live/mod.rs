@@ -27,6 +27,8 @@ mod named;
 mod node_ends;
 pub(crate) mod node_rows;
 pub(crate) mod node_tests;
+mod outside;
+pub(crate) mod overlay;
 pub(crate) mod paths;
 pub(crate) mod placement;
 pub(crate) mod places;
@@ -44,6 +46,7 @@ pub(crate) mod resource_kinds;
 pub(crate) mod resources;
 pub(crate) mod returns;
 pub(crate) mod share;
+mod sweep;
 pub(crate) mod take;
 #[cfg(test)]
 mod tests;

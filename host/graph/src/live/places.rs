@@ -5,16 +5,18 @@
 use fluxgate_formats::JobId;
 
 use crate::layout::graph::Graph;
-use crate::live::future;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
 use crate::live::matcher;
+use crate::live::outside::{tighten, tighter};
+use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::request::{Request, ShapeId};
 use crate::live::share;
+use crate::live::sweep::Sweep;
 use crate::live::take::{self, Match};
-use crate::live::timeline::{Extra, Hints, Step, Sweep, simulate};
-use crate::live::view::{Eligible, Overlay, View};
+use crate::live::timeline::{Extra, Hints, Step, simulate, simulate_from};
+use crate::live::view::{Eligible, View};
 use crate::live::window_pools::Future;
 
 /// Most simulations of one search; beyond them only the tentative places of reservations decide.
@@ -54,7 +56,7 @@ impl Places {
         hints: &mut Hints,
     ) -> Result<Match, Option<Delay>> {
         let count = self.steps.iter().filter(|s| s.start < end).count();
-        let alone = Future { now, then: None, steps: &[] };
+        let alone = Future { now, then: None, steps: [&[], &[]] };
         let less = machine.less(None, request, &alone, (now, end));
         if count == 0 {
             return matcher::find(machine.view(less.as_ref()), request, eligible, placement).ok_or(None);
@@ -64,7 +66,7 @@ impl Places {
             self.outside[count - 1] = Some(self.make_outside(view, count));
         }
         let outside = self.outside[count - 1].as_ref();
-        let future = Future { steps: &self.steps, ..alone };
+        let future = Future { steps: [&self.steps, &[]], ..alone };
         let outside_less = machine.less(outside, request, &future, (now, end));
         let outside = outside_less.as_ref().or(outside);
         let view = machine.view(less.as_ref());
@@ -127,9 +129,7 @@ impl Places {
         for step in &self.steps[..count] {
             let Some(after) = step.after.get(node) else { continue };
             let seen = seen.get_or_insert_with(|| view.index.state(node).free.clone());
-            for (at, state) in after.iter().enumerate() {
-                seen[at] = tighter(template.slots[at].leaf, seen[at], *state);
-            }
+            tighten(template, seen, after);
         }
         if let Some(seen) = seen {
             overlay.set(node, seen);
@@ -198,45 +198,28 @@ impl Places {
         }
     }
 
-    /// A reservation on this place as a step, with the states of the nodes at its start; `None` if it takes more than nodes.
+    /// A reservation on this place as a step, with the states of the nodes at its start, and the cores and gpus that are free then or
+    /// reserved; `None` if it takes more than nodes.
     pub(crate) fn step(
         &self,
         machine: &Machine,
         request: &Request,
-        now: f64,
         (start, end): (f64, f64),
         found: &Match,
-        then: &Overlay,
+        (then, free): (&Overlay, (u64, u64)),
     ) -> Option<Step> {
         if !found.upper.is_empty() || !found.flows.is_empty() {
             return None;
         }
-        let active: Vec<&Step> = self.steps.iter().filter(|s| s.start <= start && s.end > start).collect();
         let mut after = Overlay::default();
-        for step in &active {
-            for (node, _) in &step.found.nodes {
-                if let Some(state) = then.get(*node) {
-                    after.set(*node, state.into());
-                }
-            }
-            if !step.found.upper.is_empty() || !step.found.flows.is_empty() {
-                return None;
-            }
-        }
         for (node, _) in &found.nodes {
             after.entry(*node, || then.get(*node).unwrap_or(&machine.index.state(*node).free).into());
         }
         take_nodes(&mut after, found);
-        let free = machine.index.free();
-        let mut spare = (free.cores, free.gpus);
-        for (_, id) in
-            machine.ledger.ends().take_while(|(at, _)| at.is_finite() && future::ends_at(*at, now) <= start)
-        {
-            let (cores, gpus) = machine.returns(&machine.ledger.jobs()[&id]);
-            spare = (spare.0 + cores, spare.1 + gpus);
-        }
         let usage = take::usage(&machine.graph, found);
-        for used in active.iter().map(|step| step.usage).chain([usage]) {
+        let active = self.steps.iter().filter(|s| s.start <= start && s.end > start);
+        let mut spare = free;
+        for used in active.map(|step| step.usage).chain([usage]) {
             spare = (spare.0.saturating_sub(used.0), spare.1.saturating_sub(used.1));
         }
         // Its job is known when it is reserved.
@@ -245,21 +228,11 @@ impl Places {
     }
 
     /// Adds a step for which no other one moves.
-    pub(crate) fn insert(&mut self, machine: &Machine, now: f64, new: Step) {
+    pub(crate) fn insert(&mut self, new: Step) {
         let used = new.usage;
         let place = self.steps.partition_point(|step| step.start <= new.start);
-        // The states of its nodes as running jobs end.
-        let mut then = Overlay::default();
-        let mut ends = machine.ledger.ends().take_while(|(at, _)| at.is_finite()).peekable();
         for step in self.steps[place..].iter_mut().take_while(|step| step.start < new.end) {
-            while let Some((_, id)) = ends.next_if(|(at, _)| future::ends_at(*at, now) <= step.start) {
-                future::give_back(machine, &mut then, &machine.ledger.jobs()[&id]);
-            }
             step.spare = (step.spare.0.saturating_sub(used.0), step.spare.1.saturating_sub(used.1));
-            for (node, _) in &new.found.nodes {
-                let free = || then.get(*node).unwrap_or(&machine.index.state(*node).free).into();
-                step.after.entry(*node, free);
-            }
             take_nodes(&mut step.after, &new.found);
         }
         self.steps.insert(place, new);
@@ -279,68 +252,85 @@ impl Places {
         };
         let mut replays = 0;
         let least = (u64::from(request.min_cores()), 0);
+        // On nodes of one kind every place takes equally much.
+        let alike = request.fixed && machine.alike();
+        let mut usage = None;
         let base = machine.eligible(request);
         let mut sweep = Sweep::new(machine, now, &self.steps, request, &base);
-        while let Some(at) = sweep.next() {
-            let at = at.max(from);
-            if sweep.until() <= at {
-                continue;
-            }
+        while let Some(at) = sweep.next(usage.unwrap_or(least).0, (from, duration)) {
             sweep.leave(at, at + limit);
             if !sweep.enough() {
                 continue;
             }
             let end = at + duration;
             // Wherever it is placed, it takes so many.
-            if short(&self.steps, least, at.next_up(), end).is_some() {
+            if short(&self.steps, usage.unwrap_or(least), at.next_up(), end).is_some() {
                 continue;
             }
-            let between;
-            let eligible = match sweep.left() {
-                Some(left) => left,
-                None => {
-                    between = machine.eligible_between(request, at, at + limit);
-                    &*between
-                }
+            let later = self.steps.partition_point(|step| step.start <= at);
+            let later: &[Step] = &self.steps[later..];
+            let later = &later[..later.partition_point(|step| step.start < end)];
+            let is_outside = later.is_empty() || sweep.enough_outside((at, end));
+            if !is_outside && replays >= REPLAYS_MAX {
+                continue;
+            }
+            let free = sweep.free();
+            let (overlay, left, ends) = sweep.parts();
+            let between = left.is_none().then(|| machine.eligible_between(request, at, at + limit));
+            let eligible = left.or(between.as_deref()).unwrap_or(&base);
+            let then = overlay.upper.clone();
+            let future = Future { now, then: Some(&then), steps: [&self.steps, &[]] };
+            let find = |overlay: &Overlay, placement: Placement| {
+                let less = machine.less(Some(overlay), request, &future, (at, at + limit));
+                matcher::find(machine.view(less.as_ref().or(Some(overlay))), request, eligible, placement)
             };
-            let future = Future { now, then: Some(&sweep.overlay), steps: &self.steps };
-            let less = machine.less(Some(&sweep.overlay), request, &future, (at, at + limit));
-            let seen = less.as_ref().unwrap_or(&sweep.overlay);
-            let view = machine.view(Some(seen));
-            let Some(found) = matcher::find(view, request, eligible, Placement::First) else { continue };
-            let later: Vec<&Step> = self.steps.iter().filter(|s| s.start > at && s.start < end).collect();
+            let Some(found) = find(overlay, Placement::First) else { continue };
             if later.is_empty() {
-                let step = self.step(machine, request, now, (at, end), &found, &sweep.overlay);
+                let step = self.step(machine, request, (at, end), &found, (overlay, free));
                 return proposal(at, found, step);
             }
-            if request.fixed
-                && machine.alike()
-                && short(&self.steps, take::usage(&machine.graph, &found), at.next_up(), end).is_some()
-            {
-                // On nodes of one kind every place takes equally much.
+            let is_short = |usage: (u64, u64), from| short(&self.steps, usage, from, end).is_some();
+            if alike {
+                let usage = *usage.get_or_insert_with(|| take::usage(&machine.graph, &found));
+                if is_short(usage, at.next_up()) {
+                    continue;
+                }
+            }
+            if is_outside || cfg!(test) {
+                overlay.begin();
+                narrow(machine, overlay, later);
+                let outside = find(overlay, Placement::First);
+                overlay.restore();
+                debug_assert!(
+                    is_outside || outside.is_none(),
+                    "where the count refuses, no search finds a place"
+                );
+                if let Some(found) = outside {
+                    let step = self.step(machine, request, (at, end), &found, (overlay, free));
+                    return proposal(at, found, step);
+                }
+            }
+            if replays >= REPLAYS_MAX {
                 continue;
             }
-            let outside = outside_later(machine, &sweep.overlay, &later);
-            let outside_less = machine.less(Some(&outside), request, &future, (at, at + limit));
-            let outside = outside_less.unwrap_or(outside);
-            if let Some(found) =
-                matcher::find(machine.view(Some(&outside)), request, eligible, Placement::First)
-            {
-                let step = self.step(machine, request, now, (at, end), &found, &sweep.overlay);
-                return proposal(at, found, step);
-            }
-            if replays < REPLAYS_MAX {
-                for placement in [Placement::First, Placement::High] {
-                    let Some(found) = matcher::find(view, request, eligible, placement) else { continue };
-                    if short(&self.steps, take::usage(&machine.graph, &found), at, end).is_some() {
-                        continue;
-                    }
-                    replays += 1;
-                    let extra = Extra { found: &found, start: at, end, before: &self.steps };
-                    if let Ok(steps) = simulate(machine, now, &self.hints(hints), Some(extra)) {
-                        learn(hints, steps);
-                        return proposal(at, found, None);
-                    }
+            for found in [Some(found), find(overlay, Placement::High)].into_iter().flatten() {
+                if is_short(take::usage(&machine.graph, &found), at) {
+                    continue;
+                }
+                replays += 1;
+                let extra = Extra { found: &found, start: at, end, before: &self.steps };
+                let whole = || simulate(machine, now, &self.hints(hints), Some(extra));
+                let steps = if hints.is_empty() {
+                    let steps = simulate_from(machine, now, overlay, ends.clone(), extra);
+                    #[cfg(test)]
+                    assert_eq!(said(&steps), said(&whole()), "what began before stays where it was");
+                    steps
+                } else {
+                    whole()
+                };
+                if let Ok(steps) = steps {
+                    learn(hints, steps);
+                    return proposal(at, found, None);
                 }
             }
         }
@@ -355,8 +345,16 @@ pub(crate) fn above_nodes(allocation: &Allocation) -> bool {
 
 /// The first reservation that starts in a span and lacks units beside this usage, wherever both are placed.
 fn short(steps: &[Step], usage: (u64, u64), start: f64, end: f64) -> Option<&Step> {
-    let begins = |s: &&Step| s.start >= start && s.start < end;
-    steps.iter().filter(begins).find(|s| s.spare.0 < usage.0 || s.spare.1 < usage.1)
+    let first = steps.partition_point(|step| step.start < start);
+    let begin = steps[first..].iter().take_while(|step| step.start < end);
+    begin.into_iter().find(|step| step.spare.0 < usage.0 || step.spare.1 < usage.1)
+}
+
+/// The places of a simulation.
+#[cfg(test)]
+fn said(steps: &Result<Vec<Step>, JobId>) -> Result<String, JobId> {
+    let one = |s: &Step| format!("{:?} {} {} {:?}\n", s.id, s.start, s.end, s.found);
+    steps.as_ref().map(|steps| steps.iter().map(one).collect()).map_err(|id| *id)
 }
 
 /// Stores the places of reservations as hints.
@@ -376,27 +374,18 @@ fn take_nodes(states: &mut Overlay, found: &Match) {
     }
 }
 
-/// The smaller of two states of one vertex: fewer units, or the stronger mark.
-fn tighter(leaf: bool, a: u64, b: u64) -> u64 {
-    if leaf { a.min(b) } else { a.max(b) }
-}
-
-/// The view at some time, without the places of reservations that start later.
-fn outside_later(machine: &Machine, at: &Overlay, later: &[&Step]) -> Overlay {
-    let mut seen = at.clone();
+/// Takes the places of reservations that start later out of the states of some time: no more is left than after each of them.
+fn narrow(machine: &Machine, overlay: &mut Overlay, later: &[Step]) {
     for step in later {
         for (node, after) in step.after.nodes() {
             let template = machine.graph.template(node);
-            let state = seen.entry(node, || machine.index.state(node).free.clone());
-            for (at, left) in after.iter().enumerate() {
-                state[at] = tighter(template.slots[at].leaf, state[at], *left);
-            }
+            let state = overlay.entry(node, || machine.index.state(node).free.clone());
+            tighten(template, state, after);
         }
         for (&at, &left) in &step.after.upper {
             let now = machine.ledger.upper()[at as usize];
-            let state = seen.upper.entry(at).or_insert(now);
+            let state = overlay.upper.entry(at).or_insert(now);
             *state = tighter(machine.graph.is_upper_leaf(at), *state, left);
         }
     }
-    seen
 }

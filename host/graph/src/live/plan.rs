@@ -145,7 +145,7 @@ impl Plan {
     pub(crate) fn is_in_step(&self, machine: &Machine) -> bool {
         use std::collections::BTreeMap;
 
-        use crate::live::view::Overlay;
+        use crate::live::overlay::Overlay;
 
         assert!(machine.returns_are_in_step() && machine.node_ends_are_in_step());
         let as_made = !self.is_expired() && self.hints.is_empty();
@@ -239,11 +239,11 @@ impl Plan {
         }
         let proposed = |of: &Proposal| of.shape == new.request.shape && of.start == new.start;
         if let Some(proposal) = self.proposal.take().filter(proposed) {
-            let (now, places) = (self.now, self.places.as_mut().filter(|_| self.counts.is_none()));
+            let places = self.places.as_mut().filter(|_| self.counts.is_none());
             // The place was found for these times, and may be another job's for others.
             let same = proposal.lasts == (new.duration, new.limit);
             if let Some((places, step)) = places.zip(proposal.step.filter(|_| same)) {
-                places.insert(machine, now, Step { id: new.id, ..step });
+                places.insert(Step { id: new.id, ..step });
                 return true;
             }
             self.hints.insert(new.id, (proposal.shape, proposal.found));

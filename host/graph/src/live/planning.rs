@@ -91,8 +91,12 @@ impl Resources {
             if self.machine.reservations.any_before(end) {
                 self.with_plan(now, |plan, machine| plan.admit(machine, request, &eligible, end, placement))
             } else {
-                let less =
-                    self.machine.less(None, request, &Future { now, then: None, steps: &[] }, (now, end));
+                let less = self.machine.less(
+                    None,
+                    request,
+                    &Future { now, then: None, steps: [&[], &[]] },
+                    (now, end),
+                );
                 matcher::find(self.machine.view(less.as_ref()), request, &eligible, placement).ok_or(None)
             }
         };

@@ -12,9 +12,10 @@ use crate::description::units;
 use crate::layout::graph::Graph;
 use crate::layout::template::NodeTemplate;
 use crate::live::index::Status;
+use crate::live::overlay::Overlay;
 use crate::live::request::{Need, Request};
 use crate::live::resources::{Resources, nodes_of};
-use crate::live::view::{Eligible, Overlay, Where};
+use crate::live::view::{Eligible, Where};
 
 /// A kind of resource: all pools of one type that count in one unit, or all flow of a subsystem.
 #[derive(Debug, Clone, PartialEq, Eq)]

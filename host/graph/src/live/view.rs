@@ -14,6 +14,7 @@ use fixedbitset::FixedBitSet;
 use crate::layout::graph::Graph;
 use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::index::{Index, State, Status};
+use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::ranking::Ranking;
 
@@ -26,53 +27,6 @@ pub(crate) enum Order {
     /// For reservations: nodes whose state differs from the present one first, of those the nodes with least free
     /// now, so that resources that are free now are taken last. Then from the far end.
     Late,
-}
-
-/// States that replace those of the index.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Overlay {
-    mask: FixedBitSet,
-    nodes: BTreeMap<u32, Box<[u64]>>,
-    /// Free units or mark of upper vertices, by position in `Graph::upper`.
-    pub(crate) upper: BTreeMap<u32, u64>,
-}
-
-impl Overlay {
-    /// Number of nodes.
-    pub(crate) fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    pub(crate) fn get(&self, node: u32) -> Option<&[u64]> {
-        if self.mask.contains(node as usize) { self.nodes.get(&node).map(|s| &**s) } else { None }
-    }
-
-    pub(crate) fn set(&mut self, node: u32, state: Box<[u64]>) {
-        self.mask.grow_and_insert(node as usize);
-        self.nodes.insert(node, state);
-    }
-
-    /// The state of a node that is in this overlay.
-    pub(crate) fn get_mut(&mut self, node: u32) -> Option<&mut Box<[u64]>> {
-        self.nodes.get_mut(&node)
-    }
-
-    pub(crate) fn unset(&mut self, node: u32) {
-        if self.mask.contains(node as usize) {
-            self.mask.remove(node as usize);
-        }
-        self.nodes.remove(&node);
-    }
-
-    /// The state of a node in this overlay, to be changed; taken from `base` at first.
-    pub(crate) fn entry(&mut self, node: u32, base: impl FnOnce() -> Box<[u64]>) -> &mut Box<[u64]> {
-        self.mask.grow_and_insert(node as usize);
-        self.nodes.entry(node).or_insert_with(base)
-    }
-
-    pub(crate) fn nodes(&self) -> impl Iterator<Item = (u32, &[u64])> {
-        self.nodes.iter().map(|(&n, s)| (n, &**s))
-    }
 }
 
 /// The nodes that a constraint allows.
@@ -185,8 +139,8 @@ impl<'a> View<'a> {
             false => set.range(..from).next_back().copied(),
         };
         let seen = |overlay: &Overlay| match up {
-            true => overlay.nodes.range(from..).next().map(|(node, _)| *node),
-            false => overlay.nodes.range(..from).next_back().map(|(node, _)| *node),
+            true => overlay.within(from..).next().map(|(node, _)| node),
+            false => overlay.within(..from).next_back().map(|(node, _)| node),
         };
         let overlays = [Some(scratch), self.overlay].into_iter().flatten().filter_map(seen);
         let all = states.iter().filter_map(|state| of(&state.nodes)).chain(overlays);
@@ -217,9 +171,7 @@ impl<'a> View<'a> {
             let sum = sums.entry(number(&self.graph.templates[template.0 as usize])).or_default();
             *sum = sum.saturating_add(n).min(u64::MAX >> 16);
         };
-        let seen = |n: u32| {
-            self.overlay.is_some_and(|o| o.mask.contains(n as usize)) || scratch.mask.contains(n as usize)
-        };
+        let seen = |n: u32| self.overlay.is_some_and(|o| o.contains(n)) || scratch.contains(n);
         for source in self.sources(scratch, place, capacity) {
             match source.nodes {
                 Nodes::List(list) => {
@@ -281,9 +233,9 @@ impl<'a> View<'a> {
         for (layer, overlay) in [(0, Some(scratch)), (1, self.overlay)] {
             let Some(overlay) = overlay else { continue };
             let mut found = Vec::new();
-            for (&node, state) in overlay.nodes.range(range.0..range.1) {
+            for (node, state) in overlay.within(range.0..range.1) {
                 let template = self.graph.nodes[node as usize].template;
-                if (layer == 1 && scratch.mask.contains(node as usize))
+                if (layer == 1 && scratch.contains(node))
                     || self.index.status(node) != Status::Up
                     || !eligible.template(template)
                     || !eligible.node(node)
@@ -514,8 +466,8 @@ struct Allowed<'a> {
 
 impl Allowed<'_> {
     fn allows(&self, node: u32) -> bool {
-        !self.scratch.mask.contains(node as usize)
-            && !self.overlay.is_some_and(|o| o.mask.contains(node as usize))
+        !self.scratch.contains(node)
+            && !self.overlay.is_some_and(|o| o.contains(node))
             && self.eligible.node(node)
     }
 }

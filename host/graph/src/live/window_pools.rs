@@ -3,6 +3,8 @@
 //! While a window keeps an amount of a pool, searches see the pool with this much less; a request for no pool never looks. This
 //! module must never know the purpose of a window.
 
+use std::collections::BTreeMap;
+
 use fluxgate_formats::JobId;
 
 use crate::description::units;
@@ -12,10 +14,10 @@ use crate::layout::site::Spot;
 use crate::layout::vertex::{NONE, VertexId};
 use crate::live::calendar::{Window, WindowSpan};
 use crate::live::machine::Machine;
+use crate::live::overlay::Overlay;
 use crate::live::request::Request;
 use crate::live::resources::Resources;
 use crate::live::timeline::Step;
-use crate::live::view::Overlay;
 use crate::live::{future, share, take};
 
 /// An amount of a pool cannot be kept, in words.
@@ -103,10 +105,10 @@ fn amount(graph: &Graph, at: u32, text: &str) -> Option<u64> {
 pub(crate) struct Future<'a> {
     /// The time from which it is seen.
     pub(crate) now: f64,
-    /// The states at the start of the span, with the reservations that began by then; without, those of the present.
-    pub(crate) then: Option<&'a Overlay>,
+    /// The states above nodes at the start of the span, with the reservations that began by then; without, those of the present.
+    pub(crate) then: Option<&'a BTreeMap<u32, u64>>,
     /// Planned reservations.
-    pub(crate) steps: &'a [Step],
+    pub(crate) steps: [&'a [Step]; 2],
 }
 
 impl Machine {
@@ -134,8 +136,8 @@ impl Machine {
         let mut pools: Vec<u32> = kept.iter().map(|(at, ..)| *at).collect();
         pools.sort_unstable();
         pools.dedup();
-        let state = |overlay: Option<&Overlay>, at: u32| {
-            let known = overlay.and_then(|overlay| overlay.upper.get(&at));
+        let state = |upper: Option<&BTreeMap<u32, u64>>, at: u32| {
+            let known = upper.and_then(|upper| upper.get(&at));
             known.copied().unwrap_or(self.ledger.upper()[at as usize])
         };
         for at in pools {
@@ -153,7 +155,7 @@ impl Machine {
                 free + changed - kept
             });
             let left = left.min().map_or(u64::MAX, |left| u64::try_from(left.max(0)).unwrap_or(u64::MAX));
-            let most = state(seen, at).min(left);
+            let most = state(seen.map(|seen| &seen.upper), at).min(left);
             less.get_or_insert_with(|| seen.cloned().unwrap_or_default()).upper.insert(at, most);
         }
         less
@@ -181,7 +183,7 @@ impl Machine {
             takes.for_each(|take| share::give(&mut back, take.what.share()));
             changes.push((ends, i128::from(back) + of_flow(&allocation.flows)));
         }
-        for step in future.steps {
+        for step in future.steps.into_iter().flatten() {
             let mut units = 0;
             let found = step.found.upper.iter().filter(|(of, _)| *of == at);
             found.for_each(|(_, share)| share::give(&mut units, *share));

@@ -52,14 +52,14 @@ impl<'a> WindowWalk<'a> {
         (!begins.is_empty()).then_some(WindowWalk { left, blocks, begins, begun: 0, ends, ended: 0 })
     }
 
-    /// The next start, not before the last one, and the end of its span. `turn` is called with each node that a window takes, before
-    /// it is taken, or gives back, after that.
+    /// The next start, not before the last one, and the end of its span. `turn` is called with each node that a window takes or gives
+    /// back.
     pub(crate) fn to(
         &mut self,
         base: &Eligible,
         machine: &Machine,
         (start, end): (f64, f64),
-        mut turn: impl FnMut(&Eligible, u32, bool),
+        mut turn: impl FnMut(u32),
     ) {
         let allowed =
             |node: u32| base.node(node) && base.template(machine.graph.nodes[node as usize].template);
@@ -68,7 +68,7 @@ impl<'a> WindowWalk<'a> {
             for node in window.nodes.ones().map(|node| node as u32) {
                 self.blocks[node as usize] += 1;
                 if self.blocks[node as usize] == 1 && allowed(node) {
-                    turn(&self.left, node, false);
+                    turn(node);
                     self.set(|left| left.remove(node as usize));
                 }
             }
@@ -80,7 +80,7 @@ impl<'a> WindowWalk<'a> {
                 self.blocks[node as usize] -= 1;
                 if self.blocks[node as usize] == 0 && allowed(node) {
                     self.set(|left| left.insert(node as usize));
-                    turn(&self.left, node, true);
+                    turn(node);
                 }
             }
         }

@@ -11,9 +11,10 @@ use crate::layout::flow::{self, Flow};
 use crate::layout::graph::Graph;
 use crate::layout::template::NodeTemplate;
 use crate::layout::vertex::NONE;
+use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::request::{Level, Need};
-use crate::live::view::{Order, Overlay, View, Where};
+use crate::live::view::{Order, View, Where};
 use crate::live::{local, prefer};
 
 use super::{Before, Matcher, level_out, trim};
