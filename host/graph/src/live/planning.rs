@@ -36,6 +36,8 @@ pub(crate) struct Planning {
     window_misses: FxHashMap<ShapeId, (u64, WindowMiss)>,
     /// Earliest starts by shape and duration: version, now, answer.
     earliest: FxHashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
+    /// The same by shape, beside running jobs alone: no duration matters, and no window.
+    alone: FxHashMap<ShapeId, (u64, u64, Option<f64>)>,
     /// Number of searches for a start.
     searches: u64,
 }
@@ -48,6 +50,7 @@ impl Clone for Planning {
             misses: self.misses.clone(),
             window_misses: self.window_misses.clone(),
             earliest: FxHashMap::default(),
+            alone: FxHashMap::default(),
             searches: self.searches,
         }
     }
@@ -247,7 +250,19 @@ impl Resources {
             return answer;
         }
         let lasts = (duration, limit);
-        let answer = find_earliest(&self.machine, &mut self.planning.plan, request, (now, from), lasts);
+        let Resources { machine, planning: Planning { plan, alone, .. }, version, .. } = self;
+        let known = (*version, now.to_bits());
+        let beside_jobs = || match alone.get(&request.shape) {
+            Some(&(version, at, answer)) if (version, at) == known => answer,
+            // That is a look at counts.
+            _ if request.fungible.is_some() => soonest(machine, request, now),
+            _ => {
+                let answer = soonest(machine, request, now);
+                remember(alone, CACHE_MAX, request.shape, (known.0, known.1, answer));
+                answer
+            }
+        };
+        let answer = find_earliest(machine, plan, request, (now, from), lasts, beside_jobs);
         if usual {
             remember(&mut self.planning.earliest, CACHE_MAX, key, (self.version, now.to_bits(), answer));
         }
@@ -257,7 +272,15 @@ impl Resources {
     /// The answer of [`earliest_from`](Self::earliest_from), without any change of state.
     pub fn estimate_from(&self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
         let mut plan = self.planning.plan.as_ref().map(Plan::outline);
-        find_earliest(&self.machine, &mut plan, request, (now, from.max(now)), (duration, duration))
+        let beside_jobs = || soonest(&self.machine, request, now);
+        find_earliest(
+            &self.machine,
+            &mut plan,
+            request,
+            (now, from.max(now)),
+            (duration, duration),
+            beside_jobs,
+        )
     }
 
     /// The hints of the plan, for a checkpoint. `request` returns the requests of waiting jobs; hints of other jobs,
@@ -284,12 +307,19 @@ impl Resources {
     }
 }
 
+/// The earliest start beside running jobs alone.
+fn soonest(machine: &Machine, request: &Request, now: f64) -> Option<f64> {
+    future::earliest(machine, request, &machine.eligible(request), now)
+}
+
+/// The earliest start; `beside_jobs` is the one beside running jobs alone.
 fn find_earliest(
     machine: &Machine,
     plan: &mut Option<Plan>,
     request: &Request,
     (now, from): (f64, f64),
     lasts: (f64, f64),
+    beside_jobs: impl FnOnce() -> Option<f64>,
 ) -> Option<f64> {
     if machine.reservations.is_empty() {
         if let Some(plan) = plan.as_ref().filter(|plan| plan.holds_at(now))
@@ -297,9 +327,8 @@ fn find_earliest(
         {
             return answer;
         }
-        let eligible = machine.eligible(request);
         // Free resources only increase over time.
-        let mut at = future::earliest(machine, request, &eligible, now).map(|at| at.max(from))?;
+        let mut at = beside_jobs().map(|at| at.max(from))?;
         loop {
             match machine.beside(request, at, at + lasts.1) {
                 Beside::Open => return Some(at),
