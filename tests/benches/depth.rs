@@ -14,8 +14,8 @@
 //! 6. as 5, where the first job asks for three quarters of the nodes as a whole;
 //! 7. as 6, for a quarter of the nodes, and each job that starts ends after the reservation of the first;
 //! 8. as 7, where the first stays the first: the job of each round gets a low priority;
-//! 9. as 5, under `hybrid`: the first 1, 8 and 64 jobs, of shapes that all differ, have reservations on 64 nodes, and 64 of them on
-//!    512 and 4,096.
+//! 9. as 5, under `hybrid`: the first 1, 8, 64 and 512 jobs, of shapes that all differ, have reservations on 64 nodes, 64 and 512 of
+//!    them on 512 nodes, and 64 on 4,096.
 //!
 //! Arguments are numbers of tables: `cargo xtask bench --bench depth -- 2 3`.
 
@@ -242,10 +242,11 @@ fn main() {
         head("reservations and nodes, under `hybrid`");
         let hybrid =
             loader.compile_file(&policies().join("hybrid.wasm")).expect("run `cargo xtask policies`");
-        for (depth, nodes) in [(1_u32, 64), (8, 64), (64, 64), (64, 512), (64, 4096)] {
+        for (depth, nodes) in [(1_u32, 64), (8, 64), (64, 64), (512, 64), (64, 512), (512, 512), (64, 4096)] {
             let config = Config::from([("depth".into(), depth.to_string())]);
             let scene = behind(policy(&hybrid, config), nodes, 10_000, false, job(24 * nodes, 1e6));
-            show(&format!("{depth}, {nodes}"), &rounds(Scene { rounds: ROUNDS / 50, ..scene }));
+            let rounds_of = if depth > 64 { ROUNDS / 250 } else { ROUNDS / 50 };
+            show(&format!("{depth}, {nodes}"), &rounds(Scene { rounds: rounds_of, ..scene }));
         }
     }
 }

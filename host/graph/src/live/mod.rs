@@ -8,6 +8,7 @@ pub(crate) mod bits;
 pub(crate) mod cache;
 pub(crate) mod calendar;
 pub(crate) mod counts;
+mod ends;
 pub(crate) mod error;
 pub(crate) mod flow_kinds;
 pub(crate) mod flow_shortage;

@@ -5,6 +5,7 @@
 use fluxgate_formats::JobId;
 
 use crate::layout::graph::Graph;
+use crate::live::ends::End;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
 use crate::live::matcher;
@@ -43,9 +44,16 @@ pub(crate) struct Places {
     pub(crate) steps: Vec<Step>,
     /// For the first `n` steps, at index `n - 1`: the resources that are free now and outside of their places.
     pub(crate) outside: Vec<Option<Overlay>>,
+    /// The ends of running jobs, once a search asked for them.
+    ends: Option<Vec<End>>,
 }
 
 impl Places {
+    /// The places of these reservations.
+    pub(crate) fn of(steps: Vec<Step>) -> Places {
+        Places { outside: vec![None; steps.len()], steps, ends: None }
+    }
+
     pub(crate) fn admit(
         &mut self,
         machine: &Machine,
@@ -137,6 +145,7 @@ impl Places {
     }
 
     pub(crate) fn started(&mut self, graph: &Graph, new: &Allocation) -> bool {
+        self.ends = None;
         for step in self.steps.iter_mut().filter(|s| s.start < new.end) {
             step.spare = (step.spare.0.saturating_sub(new.cores), step.spare.1.saturating_sub(new.gpus));
             for (node, takes) in take::nodes(&new.takes) {
@@ -167,6 +176,7 @@ impl Places {
         (gone, returns): (&Allocation, (u64, u64)),
         end: f64,
     ) -> bool {
+        self.ends = None;
         let starts_then = |s: &Step| machine.reservations.get(s.id).is_some_and(|r| r.start == s.start);
         if above_nodes(gone) || !self.steps.iter().all(starts_then) {
             return false;
@@ -184,6 +194,12 @@ impl Places {
         }
         self.see_again(machine.view(None), nodes);
         true
+    }
+
+    /// Are the ends those of the jobs that run?
+    #[cfg(test)]
+    pub(crate) fn ends_are_in_step(&self, machine: &Machine) -> bool {
+        self.ends.as_ref().is_none_or(|ends| *ends == End::all(machine))
     }
 
     /// Computes these nodes again, whose resources have changed.
@@ -256,7 +272,10 @@ impl Places {
         let alike = request.fixed && machine.alike();
         let mut usage = None;
         let base = machine.eligible(request);
-        let mut sweep = Sweep::new(machine, now, &self.steps, request, &base);
+        self.ends.get_or_insert_with(|| End::all(machine));
+        let this = &*self;
+        let jobs = this.ends.as_deref().unwrap_or_default();
+        let mut sweep = Sweep::new(machine, now, (jobs, &this.steps), request, &base);
         while let Some(at) = sweep.next(usage.unwrap_or(least).0, (from, duration)) {
             sweep.leave(at, at + limit);
             if !sweep.enough() {
@@ -264,11 +283,11 @@ impl Places {
             }
             let end = at + duration;
             // Wherever it is placed, it takes so many.
-            if short(&self.steps, usage.unwrap_or(least), at.next_up(), end).is_some() {
+            if short(&this.steps, usage.unwrap_or(least), at.next_up(), end).is_some() {
                 continue;
             }
-            let later = self.steps.partition_point(|step| step.start <= at);
-            let later: &[Step] = &self.steps[later..];
+            let later = this.steps.partition_point(|step| step.start <= at);
+            let later: &[Step] = &this.steps[later..];
             let later = &later[..later.partition_point(|step| step.start < end)];
             let is_outside = later.is_empty() || sweep.enough_outside((at, end));
             if !is_outside && replays >= REPLAYS_MAX {
@@ -279,17 +298,17 @@ impl Places {
             let between = left.is_none().then(|| machine.eligible_between(request, at, at + limit));
             let eligible = left.or(between.as_deref()).unwrap_or(&base);
             let then = overlay.upper.clone();
-            let future = Future { now, then: Some(&then), steps: [&self.steps, &[]] };
+            let future = Future { now, then: Some(&then), steps: [&this.steps, &[]] };
             let find = |overlay: &Overlay, placement: Placement| {
                 let less = machine.less(Some(overlay), request, &future, (at, at + limit));
                 matcher::find(machine.view(less.as_ref().or(Some(overlay))), request, eligible, placement)
             };
             let Some(found) = find(overlay, Placement::First) else { continue };
             if later.is_empty() {
-                let step = self.step(machine, request, (at, end), &found, (overlay, free));
+                let step = this.step(machine, request, (at, end), &found, (overlay, free));
                 return proposal(at, found, step);
             }
-            let is_short = |usage: (u64, u64), from| short(&self.steps, usage, from, end).is_some();
+            let is_short = |usage: (u64, u64), from| short(&this.steps, usage, from, end).is_some();
             if alike {
                 let usage = *usage.get_or_insert_with(|| take::usage(&machine.graph, &found));
                 if is_short(usage, at.next_up()) {
@@ -306,7 +325,7 @@ impl Places {
                     "where the count refuses, no search finds a place"
                 );
                 if let Some(found) = outside {
-                    let step = self.step(machine, request, (at, end), &found, (overlay, free));
+                    let step = this.step(machine, request, (at, end), &found, (overlay, free));
                     return proposal(at, found, step);
                 }
             }
@@ -318,16 +337,8 @@ impl Places {
                     continue;
                 }
                 replays += 1;
-                let extra = Extra { found: &found, start: at, end, before: &self.steps };
-                let whole = || simulate(machine, now, &self.hints(hints), Some(extra));
-                let steps = if hints.is_empty() {
-                    let steps = simulate_from(machine, now, overlay, ends.clone(), extra);
-                    #[cfg(test)]
-                    assert_eq!(said(&steps), said(&whole()), "what began before stays where it was");
-                    steps
-                } else {
-                    whole()
-                };
+                let extra = Extra { found: &found, start: at, end, before: &this.steps };
+                let steps = this.with_extra(machine, now, hints, (overlay, ends.clone()), extra);
                 if let Ok(steps) = steps {
                     learn(hints, steps);
                     return proposal(at, found, None);
@@ -335,6 +346,27 @@ impl Places {
             }
         }
         None
+    }
+
+    /// The places of its reservations beside an extra start, or the first that cannot keep its start. The overlay has the states at
+    /// that start, and these running jobs end later.
+    fn with_extra(
+        &self,
+        machine: &Machine,
+        now: f64,
+        hints: &Hints,
+        (overlay, ends): (&mut Overlay, impl Iterator<Item = (f64, JobId)>),
+        extra: Extra<'_>,
+    ) -> Result<Vec<Step>, JobId> {
+        let whole = || simulate(machine, now, &self.hints(hints), Some(extra));
+        // With better places any reservation may move.
+        if !hints.is_empty() {
+            return whole();
+        }
+        let steps = simulate_from(machine, now, overlay, ends, extra);
+        #[cfg(test)]
+        assert_eq!(said(&steps), said(&whole()), "what began before the start stays where it was");
+        steps
     }
 }
 

@@ -134,8 +134,7 @@ impl Plan {
         let Plan { now, places, hints, .. } = self;
         let places = places.get_or_insert_with(|| {
             let steps = simulate(machine, *now, &std::mem::take(hints), None).unwrap_or_default();
-            let outside = vec![None; steps.len()];
-            Places { steps, outside }
+            Places::of(steps)
         });
         (places, hints)
     }
@@ -161,6 +160,7 @@ impl Plan {
             steps.iter().map(one).collect::<Vec<_>>()
         };
         assert_eq!(said(&places.steps), said(&anew));
+        assert!(places.ends_are_in_step(machine));
         let seen = |of: &Overlay| {
             of.nodes().map(|(node, state)| (node, state.to_vec())).collect::<BTreeMap<u32, Vec<u64>>>()
         };

@@ -6,13 +6,13 @@ use fluxgate_formats::JobId;
 use rustc_hash::FxHashMap;
 
 use crate::layout::template::NodeTemplate;
+use crate::live::ends::End;
 use crate::live::machine::Machine;
 use crate::live::matcher;
 use crate::live::outside::Outside;
 use crate::live::overlay::Overlay;
 use crate::live::profile::Profile;
 use crate::live::request::{Need, Request};
-use crate::live::take;
 use crate::live::timeline::{Step, apply};
 use crate::live::view::{Eligible, Where};
 use crate::live::window_walk::WindowWalk;
@@ -48,8 +48,12 @@ pub(crate) struct Sweep<'a> {
     cores: Option<Profile>,
     /// Cores and gpus that are free now, or that jobs which have ended by then held.
     free: (u64, u64),
+    /// The ends of running jobs, and how many are over.
+    jobs: &'a [End],
+    ended: usize,
+    /// The times at which reservations end, and those at which they begin, in order, and how many have come.
     events: Vec<(f64, Event)>,
-    next: usize,
+    come: usize,
     /// The next time at which a window begins or ends; infinite if there is none.
     turn: f64,
     begun: bool,
@@ -57,7 +61,6 @@ pub(crate) struct Sweep<'a> {
 
 #[derive(Debug, Clone, Copy)]
 enum Event {
-    JobEnds(JobId),
     StepEnds(usize),
     StepBegins(usize),
 }
@@ -66,7 +69,7 @@ impl<'a> Sweep<'a> {
     pub(crate) fn new(
         machine: &'a Machine,
         now: f64,
-        steps: &'a [Step],
+        (jobs, steps): (&'a [End], &'a [Step]),
         request: &'a Request,
         eligible: &'a Eligible,
     ) -> Self {
@@ -81,9 +84,6 @@ impl<'a> Sweep<'a> {
         });
         let windows = WindowWalk::new(machine, request, eligible, now);
         let mut events: Vec<(f64, Event)> = Vec::new();
-        for (end, id) in machine.ledger.ends().filter(|(end, _)| end.is_finite()) {
-            events.push((future::ends_at(end, now), Event::JobEnds(id)));
-        }
         for (index, step) in steps.iter().enumerate() {
             events.push((step.start, Event::StepBegins(index)));
             if step.end.is_finite() {
@@ -106,8 +106,10 @@ impl<'a> Sweep<'a> {
             outside: None,
             cores: held.then_some(cores),
             free: (free.cores, free.gpus),
+            jobs,
+            ended: 0,
             events,
-            next: 0,
+            come: 0,
             turn: machine.calendar.next_turn(now),
             begun: false,
         }
@@ -134,10 +136,8 @@ impl<'a> Sweep<'a> {
     pub(crate) fn parts(
         &mut self,
     ) -> (&mut Overlay, Option<&Eligible>, impl Iterator<Item = (f64, JobId)> + Clone) {
-        let ends = self.events[self.next..].iter().filter_map(|(time, event)| match event {
-            Event::JobEnds(id) => Some((*time, *id)),
-            Event::StepEnds(_) | Event::StepBegins(_) => None,
-        });
+        let now = self.now;
+        let ends = self.jobs[self.ended..].iter().map(move |end| (future::ends_at(end.at, now), end.id));
         (&mut self.overlay, self.windows.as_ref().map(|windows| &windows.left), ends)
     }
 
@@ -155,18 +155,19 @@ impl<'a> Sweep<'a> {
         if self.turn <= at {
             self.turn = self.machine.calendar.next_turn(at);
         }
-        while let Some(&(time, event)) = self.events.get(self.next)
-            && time <= at
-        {
-            self.next += 1;
+        while self.next_event().min(self.next_end()) <= at {
+            // Ends before starts of equal time.
+            if self.next_end() <= self.next_event() {
+                let end = &self.jobs[self.ended];
+                self.ended += 1;
+                self.free = (self.free.0 + end.returns.0, self.free.1 + end.returns.1);
+                end.give_back(self.machine, &mut self.overlay);
+                self.change(end.nodes());
+                continue;
+            }
+            let (_, event) = self.events[self.come];
+            self.come += 1;
             match event {
-                Event::JobEnds(id) => {
-                    let allocation = &self.machine.ledger.jobs()[&id];
-                    let (cores, gpus) = self.machine.returns(allocation);
-                    self.free = (self.free.0 + cores, self.free.1 + gpus);
-                    future::give_back(self.machine, &mut self.overlay, allocation);
-                    self.change(take::nodes(&allocation.takes).map(|(node, _)| node));
-                }
                 Event::StepEnds(index) => self.step(index, false),
                 Event::StepBegins(index) => self.step(index, true),
             }
@@ -223,7 +224,17 @@ impl<'a> Sweep<'a> {
 
     /// The end of the present state; infinite after the last time.
     fn until(&self) -> f64 {
-        self.events.get(self.next).map_or(self.turn, |(time, _)| time.min(self.turn))
+        self.next_end().min(self.next_event()).min(self.turn)
+    }
+
+    /// The next end of a running job; infinite if there is none.
+    fn next_end(&self) -> f64 {
+        self.jobs.get(self.ended).map_or(f64::INFINITY, |end| future::ends_at(end.at, self.now))
+    }
+
+    /// The next begin or end of a reservation.
+    fn next_event(&self) -> f64 {
+        self.events.get(self.come).map_or(f64::INFINITY, |(time, _)| *time)
     }
 
     /// True if the count suffices for the request at the present time.
