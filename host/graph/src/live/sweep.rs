@@ -143,15 +143,17 @@ impl<'a> Sweep<'a> {
 
     /// Advances to the next time, at `from` or later, from which so many cores are free for so many seconds; the first is now.
     pub(crate) fn next(&mut self, cores: u64, (from, duration): (f64, f64)) -> Option<f64> {
-        let at = if self.begun { self.until() } else { self.now };
+        let next = if self.begun { self.until() } else { self.now };
+        self.begun = true;
+        let least = next.max(from);
+        let at = match &self.cores {
+            Some(free) => free.earliest(cores, least, duration)?,
+            None => least,
+        };
+        // A start after a window without an end is none.
         if at == f64::INFINITY {
             return None;
         }
-        self.begun = true;
-        let at = match &self.cores {
-            Some(free) => free.earliest(cores, at.max(from), duration)?,
-            None => at.max(from),
-        };
         if self.turn <= at {
             self.turn = self.machine.calendar.next_turn(at);
         }

@@ -66,6 +66,8 @@ fn not_before_a_time() {
         assert_eq!(from(&mut m, &four, 26.0, 5.0), Some(35.0));
         assert_eq!(from(&mut m, &two, 26.5, 5.0), Some(26.5));
         assert_eq!(from(&mut m, &two, 40.0, 5.0), Some(40.0));
+        assert_eq!(from(&mut m, &two, f64::MAX, 5.0), Some(f64::MAX));
+        assert_eq!(from(&mut m, &two, f64::INFINITY, 5.0), None, "as after a window without an end");
     }
 }
 
