@@ -3,7 +3,7 @@
 //!
 //! This module must never decide whether a job may start.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_formats::{JobId, TotalF64};
 
@@ -104,9 +104,9 @@ pub(crate) fn simulate(
     let ends = machine.ledger.ends().filter(|(end, _)| end.is_finite());
     let ends = ends.map(|(end, id)| (future::ends_at(end, now), id));
     let (mut overlay, over) = (Overlay::default(), BTreeSet::new());
-    let (before, waiting) = (&[][..], VecDeque::from(waiting));
-    Simulation { machine, now, overlay: &mut overlay, before, steps: Vec::new(), over, waiting, extra }
-        .run(now, ends)
+    let (before, steps) = (&[][..], Vec::new());
+    let simulation = Simulation { machine, now, overlay: &mut overlay, before, steps, over, extra };
+    simulation.run(now, ends, waiting.into_iter())
 }
 
 /// As [`simulate`] with an extra start, if reservations are where they were, from its start on. The overlay has the states at that
@@ -126,17 +126,19 @@ pub(crate) fn simulate_from(
         let reservation = machine.reservations.get(step.id)?;
         Some((step.start, reservation, Some(&step.found)))
     });
-    let waiting = waiting.collect();
     overlay.begin();
     for step in rest.iter().take_while(|step| step.start <= at) {
         apply(machine, overlay, &step.found, false);
     }
     let simulation =
-        Simulation { machine, now, overlay, before, steps: Vec::new(), over, waiting, extra: Some(extra) };
-    let result = simulation.run(at, ends);
+        Simulation { machine, now, overlay, before, steps: Vec::new(), over, extra: Some(extra) };
+    let result = simulation.run(at, ends, waiting);
     overlay.restore();
     result.map(|steps| before.iter().cloned().chain(steps).collect())
 }
+
+/// A reservation with its start, and its former place.
+type Waiting<'a> = (f64, &'a Reservation, Option<&'a Match>);
 
 /// A simulation in progress.
 struct Simulation<'a> {
@@ -148,21 +150,26 @@ struct Simulation<'a> {
     steps: Vec<Step>,
     /// The ends of those that hold something now, by their number.
     over: BTreeSet<(TotalF64, usize)>,
-    /// Start, reservation, former place.
-    waiting: VecDeque<(f64, &'a Reservation, Option<&'a Match>)>,
     extra: Option<Extra<'a>>,
 }
 
-impl Simulation<'_> {
+impl<'a> Simulation<'a> {
     fn step(&self, number: usize) -> &Step {
         let own = number.checked_sub(self.before.len());
         own.map_or_else(|| &self.before[number], |own| &self.steps[own])
     }
 
-    /// Simulates from this time on, in which running jobs end.
-    fn run(mut self, mut at: f64, ends: impl Iterator<Item = (f64, JobId)>) -> Result<Vec<Step>, JobId> {
+    /// Simulates from this time on, in which running jobs end and reservations start, in the order of their starts.
+    fn run(
+        mut self,
+        mut at: f64,
+        ends: impl Iterator<Item = (f64, JobId)>,
+        waiting: impl Iterator<Item = Waiting<'a>>,
+    ) -> Result<Vec<Step>, JobId> {
         let machine = self.machine;
-        let mut ends = ends.peekable();
+        let (mut ends, mut waiting) = (ends.peekable(), waiting.peekable());
+        // Late reservations wait for the job that overstays, before the others.
+        let mut late: Vec<Waiting<'_>> = Vec::new();
         // Units that running jobs leave free, and units that reservations use.
         let now_free = machine.index.free();
         let mut free = (now_free.cores, now_free.gpus);
@@ -199,8 +206,10 @@ impl Simulation<'_> {
                     extra_on = true;
                 }
             }
-            let mut late = VecDeque::new();
-            while let Some((start, r, former)) = self.waiting.pop_front_if(|(start, ..)| *start <= at) {
+            let due = std::mem::take(&mut late).into_iter();
+            for (start, r, former) in
+                due.chain(std::iter::from_fn(|| waiting.next_if(|(start, ..)| *start <= at)))
+            {
                 let steps = [self.before, &self.steps];
                 let future = Future { now: self.now, then: Some(&self.overlay.upper), steps };
                 match (place(machine, self.overlay, &future, (at, r), former), &self.extra) {
@@ -222,13 +231,8 @@ impl Simulation<'_> {
                     // Also if it starts after the end of the extra start: an earlier reservation may have moved to
                     // its place.
                     (None, Some(_)) => return Err(r.id),
-                    (None, None) => late.push_back((start, r, former)),
+                    (None, None) => late.push((start, r, former)),
                 }
-            }
-            // Late reservations go on waiting for the job that overstays, before the others.
-            if !late.is_empty() {
-                late.append(&mut self.waiting);
-                self.waiting = late;
             }
             let mut next = f64::INFINITY;
             if let Some(&(end, _)) = ends.peek() {
@@ -237,11 +241,11 @@ impl Simulation<'_> {
             if let Some(&(end, _)) = self.over.first() {
                 next = next.min(end.0);
             }
-            if let Some(&(start, ..)) = self.waiting.iter().find(|(start, ..)| *start > at) {
+            if let Some(&(start, ..)) = waiting.peek() {
                 next = next.min(start);
             }
             // A late reservation may begin where a window does, or ends.
-            if self.waiting.front().is_some_and(|(start, ..)| *start <= at) {
+            if !late.is_empty() {
                 next = next.min(machine.calendar.next_turn(at));
             }
             if let Some(e) = &self.extra {
@@ -251,7 +255,7 @@ impl Simulation<'_> {
                     next = next.min(e.end);
                 }
             }
-            if self.waiting.is_empty() || !next.is_finite() {
+            if (late.is_empty() && waiting.peek().is_none()) || !next.is_finite() {
                 return Ok(self.steps);
             }
             at = next;
