@@ -49,11 +49,12 @@ impl End {
 
     /// Returns what the job holds to an overlay of the future.
     pub(crate) fn give_back(&self, machine: &Machine, overlay: &mut Overlay) {
-        if self.above {
-            return future::give_back(machine, overlay, &machine.ledger.jobs()[&self.id]);
-        }
         for (node, taken) in &self.nodes {
             share::give_all(overlay.entry(*node, || machine.index.state(*node).free.clone()), taken);
+        }
+        if self.above {
+            let allocation = &machine.ledger.jobs()[&self.id];
+            future::give_back_upper(&machine.graph, machine.ledger.upper(), overlay, allocation);
         }
     }
 }

@@ -38,7 +38,8 @@ pub(crate) fn give_back(machine: &Machine, overlay: &mut Overlay, allocation: &A
     give_back_upper(graph, machine.ledger.upper(), overlay, allocation);
 }
 
-fn give_back_upper(graph: &Graph, now: &[u64], overlay: &mut Overlay, allocation: &Allocation) {
+/// Returns what belongs to no node; `now` are the present states above nodes.
+pub(crate) fn give_back_upper(graph: &Graph, now: &[u64], overlay: &mut Overlay, allocation: &Allocation) {
     for take in allocation.takes.iter().filter(|t| t.node == NONE) {
         if let Some(at) = graph.upper_index(take.vertex) {
             let state = overlay.upper.entry(at as u32).or_insert(now[at]);

@@ -154,11 +154,6 @@ struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    fn step(&self, number: usize) -> &Step {
-        let own = number.checked_sub(self.before.len());
-        own.map_or_else(|| &self.before[number], |own| &self.steps[own])
-    }
-
     /// Simulates from this time on, in which running jobs end and reservations start, in the order of their starts.
     fn run(
         mut self,
@@ -173,8 +168,10 @@ impl<'a> Simulation<'a> {
         // Units that running jobs leave free, and units that reservations use.
         let now_free = machine.index.free();
         let mut free = (now_free.cores, now_free.gpus);
-        let mut used =
-            self.over.iter().fold((0, 0), |used, (_, number)| plus(used, self.step(*number).usage));
+        let mut used = (0, 0);
+        for (_, number) in &self.over {
+            used = plus(used, numbered([self.before, &self.steps], *number).usage);
+        }
         let mut extra_on = false;
         let mut extra_over = self.extra.is_none();
         loop {
@@ -188,10 +185,7 @@ impl<'a> Simulation<'a> {
                 && end.0 <= at
             {
                 self.over.pop_first();
-                let Step { found, usage: back, .. } = match number.checked_sub(self.before.len()) {
-                    Some(own) => &self.steps[own],
-                    None => &self.before[number],
-                };
+                let Step { found, usage: back, .. } = numbered([self.before, &self.steps], number);
                 apply(machine, self.overlay, found, false);
                 used = (used.0 - back.0, used.1 - back.1);
             }
@@ -261,6 +255,11 @@ impl<'a> Simulation<'a> {
             at = next;
         }
     }
+}
+
+/// The step with a number, over two lists.
+fn numbered([before, own]: [&[Step]; 2], number: usize) -> &Step {
+    number.checked_sub(before.len()).map_or_else(|| &before[number], |number| &own[number])
 }
 
 /// The states of what a match takes, after it was taken.
