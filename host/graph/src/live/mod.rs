@@ -30,6 +30,7 @@ pub(crate) mod node_rows;
 pub(crate) mod node_tests;
 mod outside;
 pub(crate) mod overlay;
+mod parked;
 pub(crate) mod paths;
 pub(crate) mod placement;
 pub(crate) mod places;

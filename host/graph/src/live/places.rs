@@ -16,12 +16,15 @@ use crate::live::request::{Request, ShapeId};
 use crate::live::share;
 use crate::live::sweep::Sweep;
 use crate::live::take::{self, Match};
-use crate::live::timeline::{Extra, Hints, Step, simulate, simulate_from};
+use crate::live::timeline::{Extra, From, Hints, Step, Waiting, simulate, simulate_from, simulate_with};
 use crate::live::view::{Eligible, View};
 use crate::live::window_pools::Future;
 
 /// Most simulations of one search; beyond them only the tentative places of reservations decide.
 pub const REPLAYS_MAX: usize = 64;
+
+/// Stands for the job of a reservation that is not made yet.
+const UNKNOWN: JobId = JobId(0);
 
 /// A start that was found.
 #[derive(Debug)]
@@ -31,8 +34,17 @@ pub(crate) struct Proposal {
     pub(crate) found: Match,
     /// The duration and the limit for which it was found.
     pub(crate) lasts: (f64, f64),
-    /// What a reservation of it is in the plan, if no other one moves for it.
-    pub(crate) step: Option<Step>,
+    /// What a reservation of it makes of the plan, where that is known.
+    pub(crate) then: Option<Then>,
+}
+
+/// The plan with one more reservation, whose job is not known yet.
+#[derive(Debug)]
+pub(crate) enum Then {
+    /// No other one moves for it.
+    One(Step),
+    /// All steps, with its own at this position.
+    All(Vec<Step>, usize),
 }
 
 /// The job of a reservation that a start would delay, and the latest known end that delays none.
@@ -177,8 +189,7 @@ impl Places {
         end: f64,
     ) -> bool {
         self.ends = None;
-        let starts_then = |s: &Step| machine.reservations.get(s.id).is_some_and(|r| r.start == s.start);
-        if above_nodes(gone) || !self.steps.iter().all(starts_then) {
+        if above_nodes(gone) || !self.on_time(machine) {
             return false;
         }
         // From its assumed end on nothing changes.
@@ -194,6 +205,11 @@ impl Places {
         }
         self.see_again(machine.view(None), nodes);
         true
+    }
+
+    /// True if no reservation is late.
+    fn on_time(&self, machine: &Machine) -> bool {
+        self.steps.iter().all(|s| machine.reservations.get(s.id).is_some_and(|r| r.start == s.start))
     }
 
     /// Are the ends those of the jobs that run?
@@ -239,12 +255,23 @@ impl Places {
             spare = (spare.0.saturating_sub(used.0), spare.1.saturating_sub(used.1));
         }
         // Its job is known when it is reserved.
-        let (id, shape) = (JobId(0), request.shape);
+        let (id, shape) = (UNKNOWN, request.shape);
         Some(Step { id, start, end, shape, found: found.clone(), usage, spare, after })
     }
 
+    /// Adds the reservation of this job.
+    pub(crate) fn reserved(&mut self, then: Then, id: JobId) {
+        match then {
+            Then::One(step) => self.insert(Step { id, ..step }),
+            Then::All(mut steps, at) => {
+                steps[at].id = id;
+                *self = Places { ends: self.ends.take(), ..Places::of(steps) };
+            }
+        }
+    }
+
     /// Adds a step for which no other one moves.
-    pub(crate) fn insert(&mut self, new: Step) {
+    fn insert(&mut self, new: Step) {
         let used = new.usage;
         let place = self.steps.partition_point(|step| step.start <= new.start);
         for step in self.steps[place..].iter_mut().take_while(|step| step.start < new.end) {
@@ -263,8 +290,8 @@ impl Places {
         (duration, limit): (f64, f64),
         hints: &mut Hints,
     ) -> Option<Proposal> {
-        let proposal = |at: f64, found: Match, step: Option<Step>| {
-            Some(Proposal { shape: request.shape, start: at, found, lasts: (duration, limit), step })
+        let proposal = |at: f64, found: Match, then: Option<Then>| {
+            Some(Proposal { shape: request.shape, start: at, found, lasts: (duration, limit), then })
         };
         let mut replays = 0;
         let least = (u64::from(request.min_cores()), 0);
@@ -306,7 +333,7 @@ impl Places {
             let Some(found) = find(overlay, Placement::First) else { continue };
             if later.is_empty() {
                 let step = this.step(machine, request, (at, end), &found, (overlay, free));
-                return proposal(at, found, step);
+                return proposal(at, found, step.map(Then::One));
             }
             let is_short = |usage: (u64, u64), from| short(&this.steps, usage, from, end).is_some();
             if alike {
@@ -326,7 +353,7 @@ impl Places {
                 );
                 if let Some(found) = outside {
                     let step = this.step(machine, request, (at, end), &found, (overlay, free));
-                    return proposal(at, found, step);
+                    return proposal(at, found, step.map(Then::One));
                 }
             }
             if replays >= REPLAYS_MAX {
@@ -338,24 +365,31 @@ impl Places {
                 }
                 replays += 1;
                 let extra = Extra { found: &found, start: at, end, before: &this.steps };
-                let steps = this.with_extra(machine, now, hints, (overlay, ends.clone()), extra);
-                if let Ok(steps) = steps {
-                    learn(hints, steps);
-                    return proposal(at, found, None);
-                }
+                let from = From { at, overlay: &mut *overlay, free, ends: ends.clone() };
+                let Ok(steps) = this.with_extra(machine, now, hints, from, extra) else { continue };
+                let index = steps.partition_point(|step| step.start <= at);
+                // One that is late may be sooner, after others have moved.
+                let then = (hints.is_empty() && this.on_time(machine)).then(|| {
+                    let from = From { at, overlay, free, ends };
+                    let lasts = (duration, limit);
+                    let new = Waiting { start: at, id: UNKNOWN, request, lasts, former: Some(&found) };
+                    let all = simulate_with(machine, now, from, (&this.steps, &steps), new);
+                    Some(Then::All(all?, index))
+                });
+                learn(hints, steps);
+                return proposal(at, found, then.flatten());
             }
         }
         None
     }
 
-    /// The places of its reservations beside an extra start, or the first that cannot keep its start. The overlay has the states at
-    /// that start, and these running jobs end later.
+    /// The places of its reservations beside an extra start, or the first that cannot keep its start.
     fn with_extra(
         &self,
         machine: &Machine,
         now: f64,
         hints: &Hints,
-        (overlay, ends): (&mut Overlay, impl Iterator<Item = (f64, JobId)>),
+        from: From<'_, impl Iterator<Item = (f64, JobId)>>,
         extra: Extra<'_>,
     ) -> Result<Vec<Step>, JobId> {
         let whole = || simulate(machine, now, &self.hints(hints), Some(extra));
@@ -363,7 +397,7 @@ impl Places {
         if !hints.is_empty() {
             return whole();
         }
-        let steps = simulate_from(machine, now, overlay, ends, extra);
+        let steps = simulate_from(machine, now, from, extra);
         #[cfg(test)]
         assert_eq!(said(&steps), said(&whole()), "what began before the start stays where it was");
         steps
@@ -389,8 +423,16 @@ fn said(steps: &Result<Vec<Step>, JobId>) -> Result<String, JobId> {
     steps.as_ref().map(|steps| steps.iter().map(one).collect()).map_err(|id| *id)
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How often reservations made room for a start, so far.
+    pub(crate) static MOVES: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// Stores the places of reservations as hints.
 fn learn(hints: &mut Hints, steps: Vec<Step>) {
+    #[cfg(test)]
+    MOVES.set(MOVES.get() + 1);
     for step in steps {
         hints.insert(step.id, (step.shape, step.found));
     }

@@ -22,12 +22,13 @@ use crate::live::future;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
 use crate::live::matcher;
+use crate::live::parked::{Made, Parked, Refused};
 use crate::live::placement::Placement;
-use crate::live::places::{Delay, Places, Proposal, above_nodes};
-use crate::live::request::Request;
+use crate::live::places::{Delay, Places, Proposal, Then, above_nodes};
+use crate::live::request::{Request, ShapeId};
 use crate::live::reservations::Reservation;
 use crate::live::take::{self, Match};
-use crate::live::timeline::{Hints, Step, simulate};
+use crate::live::timeline::{Hints, simulate};
 use crate::live::view::Eligible;
 
 /// A simulated future in which all reservations start on time. See the module.
@@ -42,8 +43,12 @@ pub(crate) struct Plan {
     recount: bool,
     /// Computed on demand.
     places: Option<Places>,
-    /// Those of the only reservation, which was dropped, and may be made again as it was.
-    parked: Option<Places>,
+    /// Those of reservations that were all dropped, and may be made again as they were.
+    parked: Option<Parked>,
+    /// The reservations in the order in which they were made, if nothing but starts came between them or after them.
+    made: Option<Vec<Made>>,
+    /// The last start that was refused for a reservation, in case its job is reserved one.
+    refused: Option<(ShapeId, Refused)>,
     /// Places found since that are better than those of the plan.
     hints: Hints,
     /// The answer of the last search for a start, in case the start is reserved.
@@ -61,6 +66,13 @@ pub(crate) struct Gone {
     pub(crate) allocation: Option<Allocation>,
 }
 
+impl Default for Plan {
+    /// One that must be rebuilt.
+    fn default() -> Self {
+        Plan::of_hints(Hints::default())
+    }
+}
+
 impl Plan {
     /// Simulates the future; `hints` are the earlier places of reservations.
     pub(crate) fn make(machine: &Machine, now: f64, hints: Hints) -> Plan {
@@ -68,14 +80,17 @@ impl Plan {
         let first_start = machine.reservations.iter().map(|r| r.start).next().unwrap_or(f64::INFINITY);
         // At that time a job overstays, or a reservation is late, and start times move.
         let (until, counts) = (first_end.min(first_start), count(machine, now));
-        Plan { now, until, counts, recount: false, places: None, parked: None, hints, proposal: None }
+        Plan { now, until, counts, ..Plan::of_hints(hints) }
     }
 
     /// The plan as of `now`; an outdated plan is rebuilt from its hints.
     pub(crate) fn current<'a>(plan: &'a mut Option<Plan>, machine: &Machine, now: f64) -> &'a mut Plan {
         let current = match plan.take() {
             Some(plan) if plan.holds_at(now) => plan,
-            old => Plan::make(machine, now, old.map(Plan::into_hints).unwrap_or_default()),
+            old => {
+                let (hints, made) = old.map(Plan::into_parts).unwrap_or_default();
+                Plan { made, ..Plan::make(machine, now, hints) }
+            }
         };
         plan.insert(current)
     }
@@ -90,6 +105,8 @@ impl Plan {
             recount: false,
             places: None,
             parked: None,
+            made: None,
+            refused: None,
             hints,
             proposal: None,
         }
@@ -98,7 +115,7 @@ impl Plan {
     /// A plan that must be rebuilt, with the hints of this one.
     pub(crate) fn outline(&self) -> Plan {
         let mut hints = self.hints.clone();
-        for places in self.places.iter().chain(&self.parked) {
+        for places in self.places.iter().chain(self.parked.as_ref().map(Parked::places)) {
             hints = places.hints(&hints);
         }
         Plan::of_hints(hints)
@@ -109,21 +126,32 @@ impl Plan {
         &mut self.hints
     }
 
+    /// Marks the plan as outdated by a change of the machine; its hints remain usable.
+    pub(crate) fn outdate(&mut self) {
+        self.forget_answers();
+        self.expire();
+    }
+
+    /// Reservations that are made anew are searched anew.
+    pub(crate) fn forget_answers(&mut self) {
+        (self.made, self.refused) = (None, None);
+    }
+
     /// Marks the plan as outdated; its hints remain usable.
     pub(crate) fn expire(&mut self) {
         self.until = f64::NEG_INFINITY;
         self.now = f64::NEG_INFINITY;
     }
 
-    /// The tentative places of its reservations.
-    fn into_hints(mut self) -> Hints {
+    /// The tentative places of its reservations, and the order in which they were made.
+    fn into_parts(mut self) -> (Hints, Option<Vec<Made>>) {
         self.forget_places();
-        self.hints
+        (self.hints, self.made)
     }
 
     /// Has the places searched again, near their former ones where possible.
     fn forget_places(&mut self) {
-        let all = self.places.take().into_iter().chain(self.parked.take());
+        let all = self.places.take().into_iter().chain(self.parked.take().map(Parked::into_places));
         for step in all.flat_map(|places| places.steps) {
             self.hints.entry(step.id).or_insert((step.shape, step.found));
         }
@@ -131,6 +159,9 @@ impl Plan {
 
     /// The places, and better ones found since.
     fn places(&mut self, machine: &Machine) -> (&mut Places, &mut Hints) {
+        if self.parked.is_some() {
+            self.forget_places();
+        }
         let Plan { now, places, hints, .. } = self;
         let places = places.get_or_insert_with(|| {
             let steps = simulate(machine, *now, &std::mem::take(hints), None).unwrap_or_default();
@@ -145,6 +176,7 @@ impl Plan {
         use std::collections::BTreeMap;
 
         use crate::live::overlay::Overlay;
+        use crate::live::timeline::Step;
 
         assert!(machine.returns_are_in_step() && machine.node_ends_are_in_step());
         let as_made = !self.is_expired() && self.hints.is_empty();
@@ -171,6 +203,12 @@ impl Plan {
         true
     }
 
+    /// Are there reservations that are likely to be made again?
+    #[cfg(test)]
+    pub(crate) fn is_parked(&self) -> bool {
+        self.parked.is_some()
+    }
+
     /// The start of each reservation.
     #[cfg(test)]
     pub(crate) fn starts(&mut self, machine: &Machine) -> Vec<(JobId, f64)> {
@@ -195,6 +233,28 @@ impl Plan {
         end: f64,
         placement: Placement,
     ) -> Result<Match, Option<Delay>> {
+        let shape = request.shape;
+        self.refused =
+            self.parked.as_ref().and_then(|parked| Some((shape, parked.refuses(shape, end, placement)?)));
+        if let Some((_, refused)) = self.refused {
+            return Err(Some(refused.delay));
+        }
+        self.unpark(machine);
+        let answer = self.admit_anew(machine, request, eligible, end, placement);
+        self.refused =
+            answer.as_ref().err().copied().flatten().map(|delay| (shape, Refused { placement, delay }));
+        answer
+    }
+
+    /// The same, whatever was answered before.
+    fn admit_anew(
+        &mut self,
+        machine: &Machine,
+        request: &Request,
+        eligible: &Eligible,
+        end: f64,
+        placement: Placement,
+    ) -> Result<Match, Option<Delay>> {
         let decides = |counts: &&CountPlan| {
             !machine.windowed(request, self.now, end) && counts.decides(machine, request)
         };
@@ -208,6 +268,7 @@ impl Plan {
                 Some(delay) => Err(Some(delay)),
             };
         }
+        self.proposal = None;
         let now = self.now;
         let (places, hints) = self.places(machine);
         places.admit(machine, request, eligible, (now, end), placement, hints)
@@ -223,6 +284,14 @@ impl Plan {
         if let Some(answer) = self.counted(machine, request, times.1, lasts) {
             return answer;
         }
+        let at_once = times.1 <= times.0;
+        let parked = self.parked.as_ref().filter(|_| at_once);
+        if let Some(start) = parked.and_then(|parked| parked.start_of(request.shape, lasts)) {
+            return Some(start);
+        }
+        if self.unpark(machine) {
+            return self.earliest(machine, request, times, lasts);
+        }
         let (places, hints) = self.places(machine);
         let proposal = places.earliest(machine, request, times, lasts, hints)?;
         let at = proposal.start;
@@ -233,8 +302,8 @@ impl Plan {
     /// Adds a reservation; false if the plan must be rebuilt.
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         self.until = self.until.min(new.start);
+        self.note_made(machine, new);
         if self.is_again(machine, new) {
-            self.places = self.parked.take();
             return true;
         }
         let proposed = |of: &Proposal| of.shape == new.request.shape && of.start == new.start;
@@ -242,8 +311,12 @@ impl Plan {
             let places = self.places.as_mut().filter(|_| self.counts.is_none());
             // The place was found for these times, and may be another job's for others.
             let same = proposal.lasts == (new.duration, new.limit);
-            if let Some((places, step)) = places.zip(proposal.step.filter(|_| same)) {
-                places.insert(Step { id: new.id, ..step });
+            if let Some((places, then)) = places.zip(proposal.then.filter(|_| same)) {
+                if matches!(then, Then::All(..)) {
+                    // They have the places that were found with it.
+                    self.hints.clear();
+                }
+                places.reserved(then, new.id);
                 return true;
             }
             self.hints.insert(new.id, (proposal.shape, proposal.found));
@@ -258,24 +331,45 @@ impl Plan {
         }
     }
 
-    /// True if it is the reservation that was dropped, as it was, and is added to the counts.
+    /// Adds a reservation to the list of those made one after the other.
+    fn note_made(&mut self, machine: &Machine, new: &Reservation) {
+        let refused = self.refused.take().filter(|(shape, _)| *shape == new.request.shape);
+        let made = Made::of(new, refused.map(|(_, refused)| refused));
+        let before = machine.reservations.len() - 1;
+        let list = if before == 0 { Some(Vec::new()) } else { self.made.take() };
+        self.made = list.filter(|list| list.len() == before).map(|mut list| {
+            list.push(made);
+            list
+        });
+    }
+
+    /// True if it is the next of the reservations that were dropped, as it was, and is added to the counts.
     fn is_again(&mut self, machine: &Machine, new: &Reservation) -> bool {
-        let same = |step: &Step| {
-            (step.id, step.shape) == (new.id, new.request.shape)
-                && (step.start, step.end) == (new.start, new.start + new.duration)
-        };
-        let parked = self.parked.as_ref().is_some_and(|places| places.steps.iter().all(same));
-        parked
-            && self.places.is_none()
-            && self.hints.is_empty()
-            && machine.calendar.is_empty()
+        let next = self.parked.as_ref().is_some_and(|parked| parked.is_next(new));
+        let again = next
+            && !self.is_expired()
             && new.start >= self.now
-            && self.counts.as_mut().is_some_and(|counts| counts.reserved(machine, new))
+            && self.counts.as_mut().is_none_or(|counts| counts.reserved(machine, new));
+        if again && self.parked.as_mut().is_some_and(Parked::advance) {
+            self.places = self.parked.take().map(Parked::into_places);
+        }
+        again
+    }
+
+    /// Has dropped reservations searched again; true if counts may decide then.
+    fn unpark(&mut self, machine: &Machine) -> bool {
+        if self.parked.is_none() || self.counts.is_some() {
+            return false;
+        }
+        self.forget_places();
+        self.counts = count(machine, self.now);
+        self.counts.is_some()
     }
 
     /// Adds an allocation that starts now; false if the plan must be rebuilt.
     pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
         self.until = self.until.min(new.end);
+        self.proposal = None;
         if self.parked.is_some() {
             self.forget_places();
         }
@@ -291,17 +385,25 @@ impl Plan {
 
     /// Removes a reservation; false if the plan must be rebuilt.
     pub(crate) fn unreserved(&mut self, id: JobId) -> bool {
+        self.changed() && self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
+    }
+
+    /// Removes all reservations, which are those of these jobs; false if the plan must be rebuilt.
+    pub(crate) fn cleared(&mut self, machine: &Machine, ids: &[JobId]) -> bool {
+        let made = self.made.take();
         if self.is_expired() {
-            return false;
+            return self.changed();
         }
-        self.proposal = None;
-        match &self.places {
-            Some(places) if places.steps.len() == 1 && places.steps[0].id == id => {
-                self.parked = self.places.take();
-            }
-            _ => self.forget_places(),
+        // Better places that were found meanwhile are taken up with the next change.
+        let made = made.filter(|_| self.hints.is_empty() && machine.calendar.is_empty());
+        let holds = |places: &Places| made.as_ref().is_some_and(|made| Parked::holds(places, made));
+        let places = self.places.take_if(|places| holds(places));
+        self.changed();
+        self.parked = places.zip(made).map(|(places, made)| Parked::new(places, made));
+        match &mut self.counts {
+            Some(counts) => ids.iter().all(|id| counts.unreserved(*id)),
+            None => self.parked.is_some(),
         }
-        self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
     }
 
     /// Removes a reservation that starts at this time and is about to be made anew or to start; false if the plan must be
@@ -352,6 +454,7 @@ impl Plan {
 
     /// Drops results that depend on the present state of the machine. False if all of the plan does.
     fn changed(&mut self) -> bool {
+        self.forget_answers();
         if self.is_expired() {
             return false;
         }

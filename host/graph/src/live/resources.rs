@@ -212,7 +212,7 @@ impl Resources {
         self.version += 1;
         self.epoch += u64::from(helps);
         if plan && let Some(plan) = &mut self.planning.plan {
-            plan.expire();
+            plan.outdate();
         }
     }
 
@@ -391,6 +391,8 @@ impl Resources {
         (duration, limit): (f64, f64),
     ) -> Result<(), ReserveError> {
         let new = self.machine.reservations.add(id, request.clone(), start, (duration, limit))?;
+        // The plan notes the order in which reservations are made.
+        self.planning.plan.get_or_insert_default();
         self.keep_in_step(|plan, machine| plan.reserved(machine, &new));
         self.changed(false, false);
         Ok(())
@@ -400,8 +402,7 @@ impl Resources {
     pub fn unreserve(&mut self, id: JobId) -> bool {
         let found = self.machine.reservations.remove(id);
         if found {
-            self.keep_in_step(|plan, _| plan.unreserved(id));
-            self.changed(false, false);
+            self.unreserved(&[id]);
         }
         found
     }
@@ -409,12 +410,20 @@ impl Resources {
     /// Drops the reservations of these jobs, as [`unreserve`](Self::unreserve) of each would.
     pub fn unreserve_all(&mut self, ids: &[JobId]) {
         let found = self.machine.reservations.remove_all(ids);
-        for id in &found {
-            self.keep_in_step(|plan, _| plan.unreserved(*id));
-        }
         if !found.is_empty() {
-            self.changed(false, false);
+            self.unreserved(&found);
         }
+    }
+
+    fn unreserved(&mut self, ids: &[JobId]) {
+        if self.machine.reservations.is_empty() {
+            self.keep_in_step(|plan, machine| plan.cleared(machine, ids));
+        } else {
+            for id in ids {
+                self.keep_in_step(|plan, _| plan.unreserved(*id));
+            }
+        }
+        self.changed(false, false);
     }
 
     /// Number of reservations in force.
@@ -514,6 +523,7 @@ impl Resources {
         let last = released?;
         let ended = flows > 0 && self.machine.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
         self.keep_in_step(|plan, machine| {
+            plan.forget_answers();
             last && gone.is_some_and(|gone| plan.ended(machine, &nodes, &gone))
         });
         self.help(nodes, upper && last || ended);

@@ -12,7 +12,7 @@ use crate::layout::graph::Graph;
 use crate::live::machine::Machine;
 use crate::live::matcher;
 use crate::live::overlay::Overlay;
-use crate::live::request::ShapeId;
+use crate::live::request::{Request, ShapeId};
 use crate::live::reservations::Reservation;
 use crate::live::take::{self, Match};
 use crate::live::view::{Eligible, Order};
@@ -98,53 +98,107 @@ pub(crate) fn simulate(
             (None, Some(_)) => continue,
         };
         let place = hints.get(&r.id).filter(|(shape, _)| *shape == r.request.shape);
-        waiting.push((start, r, place.map(|(_, found)| found)));
+        waiting.push(Waiting::of(start, r, place.map(|(_, found)| found)));
     }
-    waiting.sort_by(|a, b| a.0.total_cmp(&b.0));
+    waiting.sort_by(|a, b| a.start.total_cmp(&b.start));
     let ends = machine.ledger.ends().filter(|(end, _)| end.is_finite());
     let ends = ends.map(|(end, id)| (future::ends_at(end, now), id));
     let (mut overlay, over) = (Overlay::default(), BTreeSet::new());
     let (before, steps) = (&[][..], Vec::new());
-    let simulation = Simulation { machine, now, overlay: &mut overlay, before, steps, over, extra };
+    let free = machine.index.free();
+    let free = (free.cores, free.gpus);
+    let simulation = Simulation { machine, now, overlay: &mut overlay, free, before, steps, over, extra };
     simulation.run(now, ends, waiting.into_iter())
 }
 
-/// As [`simulate`] with an extra start, if reservations are where they were, from its start on. The overlay has the states at that
-/// time, and has them again afterwards; these running jobs end later.
+/// The time from which on a simulation goes, where reservations that began before are where they were.
+pub(crate) struct From<'a, E> {
+    pub(crate) at: f64,
+    /// The states at that time; they are the same afterwards.
+    pub(crate) overlay: &'a mut Overlay,
+    /// The cores and gpus that are free then or reserved.
+    pub(crate) free: (u64, u64),
+    /// The running jobs that end later.
+    pub(crate) ends: E,
+}
+
+/// As [`simulate`] with an extra start, from its start on.
 pub(crate) fn simulate_from(
     machine: &Machine,
     now: f64,
-    overlay: &mut Overlay,
-    ends: impl Iterator<Item = (f64, JobId)>,
+    from: From<'_, impl Iterator<Item = (f64, JobId)>>,
     extra: Extra<'_>,
 ) -> Result<Vec<Step>, JobId> {
-    let (at, steps) = (extra.start, extra.before);
-    let (before, rest) = steps.split_at(steps.partition_point(|step| step.start < at));
-    let active = before.iter().enumerate().filter(|(_, step)| step.end > at);
+    resume(machine, now, from, (extra.before, extra.before), (None, Some(extra)))
+}
+
+/// The steps with a further reservation, whose start is that from which on they are simulated; the others have moved out of its way from
+/// the first places to the second.
+pub(crate) fn simulate_with(
+    machine: &Machine,
+    now: f64,
+    from: From<'_, impl Iterator<Item = (f64, JobId)>>,
+    places: (&[Step], &[Step]),
+    new: Waiting<'_>,
+) -> Option<Vec<Step>> {
+    resume(machine, now, from, places, (Some(new), None)).ok()
+}
+
+fn resume(
+    machine: &Machine,
+    now: f64,
+    from: From<'_, impl Iterator<Item = (f64, JobId)>>,
+    (before, after): (&[Step], &[Step]),
+    (new, extra): (Option<Waiting<'_>>, Option<Extra<'_>>),
+) -> Result<Vec<Step>, JobId> {
+    let From { at, overlay, free, ends } = from;
+    let begun = before.partition_point(|step| step.start < at);
+    let active = before[..begun].iter().enumerate().filter(|(_, step)| step.end > at);
     let over = active.map(|(index, step)| (TotalF64(step.end), index)).collect();
-    let waiting = rest.iter().filter_map(|step| {
-        let reservation = machine.reservations.get(step.id)?;
-        Some((step.start, reservation, Some(&step.found)))
-    });
+    let then = begun + after[begun..].partition_point(|step| step.start <= at);
+    let waiting = placed(machine, &after[begun..then]).chain(new).chain(placed(machine, &after[then..]));
     overlay.begin();
-    for step in rest.iter().take_while(|step| step.start <= at) {
+    for step in before[begun..].iter().take_while(|step| step.start <= at) {
         apply(machine, overlay, &step.found, false);
     }
-    let simulation =
-        Simulation { machine, now, overlay, before, steps: Vec::new(), over, extra: Some(extra) };
+    let before = &before[..begun];
+    let simulation = Simulation { machine, now, overlay, free, before, steps: Vec::new(), over, extra };
     let result = simulation.run(at, ends, waiting);
     overlay.restore();
     result.map(|steps| before.iter().cloned().chain(steps).collect())
 }
 
-/// A reservation with its start, and its former place.
-type Waiting<'a> = (f64, &'a Reservation, Option<&'a Match>);
+/// The reservations of these steps, each at its place.
+fn placed<'a>(machine: &'a Machine, steps: &'a [Step]) -> impl Iterator<Item = Waiting<'a>> {
+    let of =
+        |step: &'a Step| Some(Waiting::of(step.start, machine.reservations.get(step.id)?, Some(&step.found)));
+    steps.iter().filter_map(of)
+}
+
+/// A reservation that has not started yet.
+pub(crate) struct Waiting<'a> {
+    pub(crate) start: f64,
+    pub(crate) id: JobId,
+    pub(crate) request: &'a Request,
+    /// Its duration and limit.
+    pub(crate) lasts: (f64, f64),
+    /// Its former place.
+    pub(crate) former: Option<&'a Match>,
+}
+
+impl<'a> Waiting<'a> {
+    fn of(start: f64, of: &'a Reservation, former: Option<&'a Match>) -> Waiting<'a> {
+        Waiting { start, id: of.id, request: &of.request, lasts: (of.duration, of.limit), former }
+    }
+}
 
 /// A simulation in progress.
 struct Simulation<'a> {
     machine: &'a Machine,
     now: f64,
     overlay: &'a mut Overlay,
+    /// Units that running jobs leave free.
+    free: (u64, u64),
     /// Reservations that began before the simulation did.
     before: &'a [Step],
     steps: Vec<Step>,
@@ -165,9 +219,8 @@ impl<'a> Simulation<'a> {
         let (mut ends, mut waiting) = (ends.peekable(), waiting.peekable());
         // Late reservations wait for the job that overstays, before the others.
         let mut late: Vec<Waiting<'_>> = Vec::new();
-        // Units that running jobs leave free, and units that reservations use.
-        let now_free = machine.index.free();
-        let mut free = (now_free.cores, now_free.gpus);
+        let mut free = self.free;
+        // Units that reservations use.
         let mut used = (0, 0);
         for (_, number) in &self.over {
             used = plus(used, numbered([self.before, &self.steps], *number).usage);
@@ -201,15 +254,13 @@ impl<'a> Simulation<'a> {
                 }
             }
             let due = std::mem::take(&mut late).into_iter();
-            for (start, r, former) in
-                due.chain(std::iter::from_fn(|| waiting.next_if(|(start, ..)| *start <= at)))
-            {
+            for r in due.chain(std::iter::from_fn(|| waiting.next_if(|r| r.start <= at))) {
                 let steps = [self.before, &self.steps];
                 let future = Future { now: self.now, then: Some(&self.overlay.upper), steps };
-                match (place(machine, self.overlay, &future, (at, r), former), &self.extra) {
+                match (place(machine, self.overlay, &future, at, &r), &self.extra) {
                     (Some(found), extra) => {
                         apply(machine, self.overlay, &found, true);
-                        let end = at + r.duration;
+                        let end = at + r.lasts.0;
                         self.over.insert((TotalF64(end), self.before.len() + self.steps.len()));
                         let usage = take::usage(&machine.graph, &found);
                         used = plus(used, usage);
@@ -225,7 +276,7 @@ impl<'a> Simulation<'a> {
                     // Also if it starts after the end of the extra start: an earlier reservation may have moved to
                     // its place.
                     (None, Some(_)) => return Err(r.id),
-                    (None, None) => late.push((start, r, former)),
+                    (None, None) => late.push(r),
                 }
             }
             let mut next = f64::INFINITY;
@@ -235,8 +286,8 @@ impl<'a> Simulation<'a> {
             if let Some(&(end, _)) = self.over.first() {
                 next = next.min(end.0);
             }
-            if let Some(&(start, ..)) = waiting.peek() {
-                next = next.min(start);
+            if let Some(r) = waiting.peek() {
+                next = next.min(r.start);
             }
             // A late reservation may begin where a window does, or ends.
             if !late.is_empty() {
@@ -284,25 +335,25 @@ fn place(
     machine: &Machine,
     overlay: &Overlay,
     future: &Future<'_>,
-    (at, r): (f64, &Reservation),
-    former: Option<&Match>,
+    at: f64,
+    r: &Waiting<'_>,
 ) -> Option<Match> {
-    let span = (at, at + r.limit);
-    let less = machine.less(Some(overlay), &r.request, future, span);
+    let span = (at, at + r.lasts.1);
+    let less = machine.less(Some(overlay), r.request, future, span);
     let overlay = less.as_ref().unwrap_or(overlay);
-    let between = || machine.eligible_between(&r.request, span.0, span.1);
+    let between = || machine.eligible_between(r.request, span.0, span.1);
     // The former place is best: then no other reservation moves.
-    if let Some(found) = former {
+    if let Some(found) = r.former {
         let nodes = found.nodes.iter().map(|(node, _)| *node);
-        let there = match machine.leaves(&r.request, nodes, span) {
-            Some(left) => left && still(machine, overlay, &machine.eligible(&r.request), found),
+        let there = match machine.leaves(r.request, nodes, span) {
+            Some(left) => left && still(machine, overlay, &machine.eligible(r.request), found),
             None => still(machine, overlay, &between(), found),
         };
         if there {
             return Some(found.clone());
         }
     }
-    matcher::find_in(machine.view(Some(overlay)), &r.request, &between(), Order::Late)
+    matcher::find_in(machine.view(Some(overlay)), r.request, &between(), Order::Late)
 }
 
 /// True if a former match is still possible in an overlay.

@@ -4,6 +4,8 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::live::places::MOVES;
+use crate::live::plan::Plan;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -193,5 +195,146 @@ proptest! {
                 let _ = m.match_now(request, *now, *now + 50.0, Placement::First);
             }
         }
+    }
+}
+
+/// Jobs in the order of a queue, and how long they take.
+type Queue = Vec<(JobId, usize, f64)>;
+
+/// What a policy does that gives the first `depth` jobs of a queue reservations: each starts, or has its earliest start reserved.
+fn pass(
+    m: &mut Resources,
+    queue: &Queue,
+    depth: usize,
+    requests: &[Arc<Request>],
+    now: f64,
+) -> Vec<(JobId, f64)> {
+    let reserved: Vec<JobId> = m.reservations().map(|(id, ..)| id).collect();
+    m.unreserve_all(&reserved);
+    let mut told = Vec::new();
+    for &(id, request, length) in queue.iter().take(depth) {
+        let request = &requests[request];
+        if let Ok(selection) = m.match_now(request, now, now + length, Placement::First) {
+            m.allocate(id, &selection, now, now + length).unwrap();
+            told.push((id, now));
+        } else if let Some(start) = m.earliest(request, now, length) {
+            m.reserve(id, request, start, length).unwrap();
+            told.push((id, start));
+        }
+    }
+    told
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+    #[test]
+    fn reservations_made_again_are_those_that_a_search_makes(
+        running in prop::collection::vec((0..3usize, 1..40u8), 1..14),
+        waiting in prop::collection::vec((0..5usize, 1..40u8), 1..10),
+        depth in 1..8usize,
+        turns in prop::collection::vec((0..8usize, 0..8usize, 0..5u8), 1..5),
+    ) {
+        let mut m = cluster(6, 2, 0);
+        let requests = vec![cores(&mut m, 1, 1), cores(&mut m, 3, 1), nodes(&mut m, 1), nodes(&mut m, 3), nodes(&mut m, 5)];
+        let mut now = 0.0;
+        for (number, &(request, length)) in running.iter().enumerate() {
+            let end = now + f64::from(length);
+            let _ = start(&mut m, 1000 + number as u64, &requests[request], now, end, Placement::First);
+        }
+        let job = |(n, &(request, length)): (usize, &(usize, u8))| (JobId(n as u64), request, f64::from(length));
+        let mut queue: Queue = waiting.iter().enumerate().map(job).collect();
+        let (mut newcomers, mut moved) = (100.., false);
+        for (kind, at, later) in turns {
+            // A copy has nothing parked.
+            let mut copy = m.clone();
+            let moves = MOVES.get();
+            let anew = pass(&mut copy, &queue, depth, &requests, now);
+            let told = pass(&mut m, &queue, depth, &requests, now);
+            moved |= MOVES.get() > moves;
+            // A search may find more after others have made room for a later one.
+            if !moved {
+                prop_assert_eq!(&told, &anew);
+            }
+            let mut starts: Vec<_> = m.reservations().map(|(id, start, _)| (id, start)).collect();
+            let mut planned = m.with_plan(now, |plan, machine| plan.starts(machine));
+            starts.sort_by_key(|of| of.0);
+            planned.sort_by_key(|of| of.0);
+            prop_assert_eq!(planned, starts);
+            prop_assert!(m.planning.plan.as_ref().is_none_or(|plan| plan.is_in_step(&m.machine)));
+            queue.retain(|(id, ..)| m.allocation(*id).is_none());
+            match kind {
+                0 if at < queue.len() => drop(queue.remove(at)),
+                1 => queue.insert(at.min(queue.len()), (JobId(newcomers.next().unwrap()), at % 5, 7.0)),
+                2 if at + 1 < queue.len() => queue.swap(at, at + 1),
+                3 => drop(m.release(JobId(1000 + at as u64), None)),
+                4 => m.set_down(&Idset::from_iter([at as u32 % 6])),
+                _ => now += f64::from(later) / 4.0,
+            }
+        }
+    }
+}
+
+fn is_parked(m: &Resources) -> bool {
+    m.planning.plan.as_ref().is_some_and(Plan::is_parked)
+}
+
+/// A job of two nodes runs, and jobs of different kinds wait.
+fn three_reservations() -> (Resources, Queue, Vec<Arc<Request>>) {
+    let mut m = cluster(6, 2, 0);
+    let requests = vec![nodes(&mut m, 5), cores(&mut m, 9, 1), nodes(&mut m, 6), cores(&mut m, 1, 1)];
+    let two = nodes(&mut m, 2);
+    start(&mut m, 1000, &two, 0.0, 50.0, Placement::First).unwrap();
+    let queue = (0..3).map(|n| (JobId(n), n as usize, 20.0 + n as f64)).collect();
+    pass(&mut m, &queue, 3, &requests, 0.0);
+    (m, queue, requests)
+}
+
+#[test]
+fn a_pass_in_which_nothing_ended_early_repeats_no_search() {
+    let (mut m, queue, requests) = three_reservations();
+    // A job that delays none of them does not matter.
+    start(&mut m, 1001, &requests[3], 0.0, 30.0, Placement::First).unwrap();
+    let before: Vec<_> = m.reservations().collect();
+    m.unreserve_all(&[JobId(0), JobId(1), JobId(2)]);
+    for (number, &(id, request, length)) in queue.iter().enumerate() {
+        assert!(is_parked(&m), "{number} reservations were made again");
+        let request = &requests[request];
+        assert!(m.match_now(request, 5.0, 5.0 + length, Placement::First).is_err());
+        let start = m.earliest(request, 5.0, length).unwrap();
+        m.reserve(id, request, start, length).unwrap();
+    }
+    assert!(!is_parked(&m), "the plan is as it was");
+    assert_eq!(m.reservations().collect::<Vec<_>>(), before);
+    assert!(m.planning.plan.as_ref().unwrap().is_in_step(&m.machine));
+}
+
+#[test]
+fn a_reservation_that_is_late_is_searched_anew() {
+    let (mut m, queue, requests) = three_reservations();
+    // The first was to start at 50.
+    assert!(m.earliest(&requests[1], 60.0, 1.0).is_some_and(|start| start > 60.0));
+    m.unreserve_all(&[JobId(0), JobId(1), JobId(2)]);
+    assert!(!is_parked(&m));
+    assert!(pass(&mut m, &queue, 3, &requests, 60.0).iter().all(|(_, start)| *start > 60.0));
+}
+
+#[test]
+fn a_change_that_may_help_has_all_reservations_searched() {
+    type Change = fn(&mut Resources);
+    let changes: [Change; 5] = [
+        |m| assert!(m.release(JobId(1000), None).unwrap()),
+        |m| m.set_end(JobId(1000), 40.0).unwrap(),
+        |m| m.set_down(&Idset::from_iter([5])),
+        |m| assert!(m.unreserve(JobId(1))),
+        |m| m.property_add("x", &Idset::from_iter([0])),
+    ];
+    for change in changes {
+        let (mut m, queue, requests) = three_reservations();
+        change(&mut m);
+        let mut copy = m.clone();
+        m.unreserve_all(&[JobId(0), JobId(1), JobId(2)]);
+        assert!(!is_parked(&m));
+        let told = |m: &mut Resources| pass(m, &queue, 3, &requests, 5.0);
+        assert_eq!(told(&mut m), told(&mut copy));
     }
 }
