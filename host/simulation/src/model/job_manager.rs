@@ -304,7 +304,12 @@ impl JobManager {
             sight.broken(format!("job {id}: a limit of {limit} s, and R from {begin} to {expiration}"));
         }
         if let Some((queue, most)) = self.ceiling.filter(|_| self.ceiling_counts) {
-            let of = |id: u64| self.jobs.get(&id).is_some_and(|job| job.plan.queue == Some(queue));
+            // A scheduler that begins cannot take over a job of which R names lost ranks.
+            let lost = &sight.book.lost;
+            let of = |id: u64| {
+                let job = self.jobs.get(&id).filter(|job| job.plan.queue == Some(queue));
+                job.is_some() && self.ranks_with_lost(id, lost).is_none()
+            };
             let held = sight.book.cores_of(of);
             if held > most {
                 sight.broken(format!("queue {queue} holds {held} cores, and its ceiling is {most}"));
@@ -319,6 +324,13 @@ impl JobManager {
             }
         }
         self.ask(sight);
+    }
+
+    /// The ranks of a job that holds something, if its R names some of these lost ones.
+    pub fn ranks_with_lost(&self, id: u64, lost: &BTreeSet<u32>) -> Option<BTreeSet<u32>> {
+        let r = self.jobs.get(&id)?.r.as_ref().filter(|_| !lost.is_empty())?;
+        let ranks: BTreeSet<u32> = units(r).ok()?.into_iter().map(|unit| unit.0).collect();
+        Some(ranks).filter(|ranks| !ranks.is_disjoint(lost))
     }
 
     fn deny(&mut self, id: u64, payload: &Value, sight: &mut Sight<'_>) {

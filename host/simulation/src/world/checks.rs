@@ -215,10 +215,7 @@ impl World {
 
     /// The ranks of a job that holds something, if its R names lost ones, whether these are given back or not.
     fn ranks_with_lost(&self, id: u64) -> Option<BTreeSet<u32>> {
-        let lost = &self.book.lost;
-        let r = self.jobs.jobs.get(&id)?.r.as_ref().filter(|_| !lost.is_empty())?;
-        let ranks: BTreeSet<u32> = units(r).ok()?.into_iter().map(|unit| unit.0).collect();
-        Some(ranks).filter(|ranks| !ranks.is_disjoint(lost))
+        self.jobs.ranks_with_lost(id, &self.book.lost)
     }
 
     /// Where the built-in policy decides, the first job of a queue starts as soon as it fits.

@@ -384,6 +384,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "0,6,8,12,14-15,18-20,22-24",
         "a job was denied whose start was lost twice, each time with the job manager",
     ),
+    (
+        403_045_556,
+        Profile::Policies,
+        "0,8,10-11,13,15",
+        "0,6",
+        "a job that a scheduler cannot take over, since its R names lost ranks, was counted for its queue",
+    ),
 ];
 
 #[test]
