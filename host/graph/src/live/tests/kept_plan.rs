@@ -319,6 +319,25 @@ fn a_reservation_that_is_late_is_searched_anew() {
 }
 
 #[test]
+fn jobs_of_one_kind_in_another_order_keep_their_own_reservations() {
+    let (mut m, mut queue, requests) = three_reservations();
+    let (id, request, length) = queue[1];
+    queue.insert(1, (JobId(id.0 + 100), request, length));
+    pass(&mut m, &queue, 4, &requests, 1.0);
+    queue.swap(1, 2);
+    let told = pass(&mut m, &queue, 4, &requests, 2.0);
+    assert_eq!(
+        told.iter().map(|of| of.0).collect::<Vec<_>>(),
+        queue.iter().map(|of| of.0).collect::<Vec<_>>()
+    );
+    let mut planned = m.with_plan(2.0, |plan, machine| plan.starts(machine));
+    planned.sort_by_key(|of| of.0);
+    let mut told = told;
+    told.sort_by_key(|of| of.0);
+    assert_eq!(planned, told);
+}
+
+#[test]
 fn a_change_that_may_help_has_all_reservations_searched() {
     type Change = fn(&mut Resources);
     let changes: [Change; 5] = [
