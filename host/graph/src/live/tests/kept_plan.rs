@@ -338,6 +338,24 @@ fn jobs_of_one_kind_in_another_order_keep_their_own_reservations() {
 }
 
 #[test]
+fn a_start_that_was_refused_for_its_end_is_possible_with_a_sooner_one() {
+    let mut m = cluster(6, 2, 0);
+    let three = nodes(&mut m, 3);
+    start(&mut m, 1000, &three, 0.0, 50.0, Placement::First).unwrap();
+    let requests = vec![nodes(&mut m, 4), cores(&mut m, 9, 1), nodes(&mut m, 6), cores(&mut m, 3, 1)];
+    let mut queue: Queue = (0..3).map(|n| (JobId(n), n as usize, 20.0)).collect();
+    queue.push((JobId(3), 3, 100.0));
+    // Beside three cores there are four idle nodes at 50, nine cores at 70, and no six idle nodes at 90.
+    for now in [0.0, 1.0] {
+        let told = pass(&mut m, &queue, 4, &requests, now);
+        assert_eq!(told.iter().map(|of| of.1).collect::<Vec<_>>(), [50.0, 70.0, 90.0, 110.0]);
+    }
+    queue[3].2 = 85.0;
+    pass(&mut m, &queue, 4, &requests, 2.0);
+    assert!(m.allocation(JobId(3)).is_some());
+}
+
+#[test]
 fn a_change_that_may_help_has_all_reservations_searched() {
     type Change = fn(&mut Resources);
     let changes: [Change; 5] = [
