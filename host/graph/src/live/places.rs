@@ -16,7 +16,7 @@ use crate::live::request::{Request, ShapeId};
 use crate::live::share;
 use crate::live::sweep::Sweep;
 use crate::live::take::{self, Match};
-use crate::live::timeline::{Extra, From, Hints, Step, Waiting, simulate, simulate_from, simulate_with};
+use crate::live::timeline::{Begin, Extra, Hints, Step, Waiting, simulate, simulate_from, simulate_with};
 use crate::live::view::{Eligible, View};
 use crate::live::window_pools::Future;
 
@@ -365,12 +365,12 @@ impl Places {
                 }
                 replays += 1;
                 let extra = Extra { found: &found, start: at, end, before: &this.steps };
-                let from = From { at, overlay: &mut *overlay, free, ends: ends.clone() };
+                let from = Begin { at, overlay: &mut *overlay, free, ends: ends.clone() };
                 let Ok(steps) = this.with_extra(machine, now, hints, from, extra) else { continue };
                 let index = steps.partition_point(|step| step.start <= at);
                 // One that is late may be sooner, after others have moved.
                 let then = (hints.is_empty() && this.on_time(machine)).then(|| {
-                    let from = From { at, overlay, free, ends };
+                    let from = Begin { at, overlay, free, ends };
                     let lasts = (duration, limit);
                     let new = Waiting { start: at, id: UNKNOWN, request, lasts, former: Some(&found) };
                     let all = simulate_with(machine, now, from, (&this.steps, &steps), new);
@@ -389,7 +389,7 @@ impl Places {
         machine: &Machine,
         now: f64,
         hints: &Hints,
-        from: From<'_, impl Iterator<Item = (f64, JobId)>>,
+        from: Begin<'_, impl Iterator<Item = (f64, JobId)>>,
         extra: Extra<'_>,
     ) -> Result<Vec<Step>, JobId> {
         let whole = || simulate(machine, now, &self.hints(hints), Some(extra));

@@ -112,7 +112,7 @@ pub(crate) fn simulate(
 }
 
 /// The time from which on a simulation goes, where reservations that began before are where they were.
-pub(crate) struct From<'a, E> {
+pub(crate) struct Begin<'a, E> {
     pub(crate) at: f64,
     /// The states at that time; they are the same afterwards.
     pub(crate) overlay: &'a mut Overlay,
@@ -126,7 +126,7 @@ pub(crate) struct From<'a, E> {
 pub(crate) fn simulate_from(
     machine: &Machine,
     now: f64,
-    from: From<'_, impl Iterator<Item = (f64, JobId)>>,
+    from: Begin<'_, impl Iterator<Item = (f64, JobId)>>,
     extra: Extra<'_>,
 ) -> Result<Vec<Step>, JobId> {
     resume(machine, now, from, (extra.before, extra.before), (None, Some(extra)))
@@ -137,7 +137,7 @@ pub(crate) fn simulate_from(
 pub(crate) fn simulate_with(
     machine: &Machine,
     now: f64,
-    from: From<'_, impl Iterator<Item = (f64, JobId)>>,
+    from: Begin<'_, impl Iterator<Item = (f64, JobId)>>,
     places: (&[Step], &[Step]),
     new: Waiting<'_>,
 ) -> Option<Vec<Step>> {
@@ -147,11 +147,11 @@ pub(crate) fn simulate_with(
 fn resume(
     machine: &Machine,
     now: f64,
-    from: From<'_, impl Iterator<Item = (f64, JobId)>>,
+    from: Begin<'_, impl Iterator<Item = (f64, JobId)>>,
     (before, after): (&[Step], &[Step]),
     (new, extra): (Option<Waiting<'_>>, Option<Extra<'_>>),
 ) -> Result<Vec<Step>, JobId> {
-    let From { at, overlay, free, ends } = from;
+    let Begin { at, overlay, free, ends } = from;
     let begun = before.partition_point(|step| step.start < at);
     let active = before[..begun].iter().enumerate().filter(|(_, step)| step.end > at);
     let over = active.map(|(index, step)| (TotalF64(step.end), index)).collect();
