@@ -27,8 +27,8 @@ pub(crate) fn settings(bytes: &[u8]) {
     });
 }
 
-/// A file of the folder of compiled components, behind the key under which it is looked up: what counts as native code is all behind
-/// the header, and its checksum is in the header.
+/// A file of the folder of compiled components, behind the key under which it is looked up: the bytes behind the header are the
+/// native code, and its checksum is in the header.
 pub(crate) fn compiled(bytes: &[u8]) {
     let Some((key, file)) = bytes.split_first_chunk::<32>() else { return };
     if let Ok(code) = compiled_code(file, key) {
@@ -56,7 +56,7 @@ pub(crate) fn component(bytes: &[u8]) {
     let _ = loader.compile(bytes);
 }
 
-/// What a registry on this machine answers: status line with headers, and the contents.
+/// Answers of a registry on this machine: status line with headers, and the contents.
 #[derive(Default)]
 struct Answers {
     head: Vec<u8>,
@@ -114,9 +114,9 @@ fn serve(stream: &TcpStream, answers: &Answers) -> std::io::Result<()> {
 /// The lines of a separator between the parts of an input.
 const BETWEEN: &[u8] = b"\n--\n";
 
-/// Pulls of a component from a registry. The parts of an input are the head of all answers (200 without), the answer to what has no
-/// digest, the manifest, and contents; `sha256:@1` in a part stands for the digest of the first content, and so on. What is pulled is one of
-/// the contents.
+/// Pulls of a component from a registry. The parts of an input are the head of all answers (200 without), the answer at all other
+/// addresses, the manifest, and contents; `sha256:@1` in a part stands for the digest of the first content, and so on. A component
+/// that is pulled is one of the contents.
 pub(crate) fn oci(bytes: &[u8]) {
     let mut rest = bytes;
     let mut parts: Vec<&[u8]> = Vec::new();

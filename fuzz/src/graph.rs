@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::text;
 
-/// What flows to nodes, as R describes it.
+/// Flows to nodes, as R describes them.
 pub(crate) fn flow(bytes: &[u8]) {
     let Ok(flow) = serde_json::from_slice::<Value>(bytes) else { return };
     let r = json!({

@@ -1,4 +1,4 @@
-//! Targets for workload logs, accounting records, journals, checkpoints of replays, and what is run on logs.
+//! Targets for workload logs, accounting records, journals, checkpoints of replays, and experiments on logs.
 
 use fluxgate_journal::Record;
 use fluxgate_journal::frame::{Found, Frames};

@@ -4,7 +4,7 @@ use policy_formula::expression::Expression;
 
 use crate::text;
 
-/// Expressions of the policy `formula`: what is accepted has a value for each job, and the same one again.
+/// Expressions of the policy `formula`: an accepted one has a value for each job, and the same value again.
 pub(crate) fn expression(bytes: &[u8]) {
     text(bytes, |text| {
         let Ok(expression) = Expression::parse(text) else { return };

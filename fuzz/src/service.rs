@@ -1,8 +1,8 @@
 //! Targets for the scheduler service: conversations with a broker as structure, not as bytes.
 //!
-//! The service is the real one; the broker, its job manager and its KVS are a few lines here. A book of its own says who holds
-//! what: whatever is said, no core is given twice, no request is answered twice, and the service comes to rest. Must never know
-//! what the service decides.
+//! The service is the real one; the broker, its job manager and its KVS are a few lines here. A book beside it has the resources
+//! of each job. Whatever is said, no core is given twice, no request is answered twice, and the service comes to rest. Must never
+//! know what the service decides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -54,7 +54,7 @@ struct World {
     open: Vec<Message>,
     /// Are requests answered as soon as they come?
     prompt: bool,
-    /// The broker has said what no broker says: who holds what is not known any more.
+    /// The broker gave an answer that no broker gives: the resources of each job are not known any more.
     lied: bool,
     /// Tags of requests that may be answered once.
     asked: BTreeSet<u32>,
@@ -64,14 +64,14 @@ struct World {
     over: bool,
 }
 
-/// No component is used: what they do has its own targets.
+/// No component is used: components have targets of their own.
 fn components() -> Arc<ServiceComponents> {
     static COMPILED: OnceLock<Arc<CompiledPolicies>> = OnceLock::new();
     let compiled = COMPILED.get_or_init(|| Arc::new(CompiledPolicies::empty().expect("a compiler")));
     Arc::new(ServiceComponents(Arc::clone(compiled)))
 }
 
-/// The settings of a world: some that change what is said.
+/// The settings of a world: some that change its messages.
 fn table(choice: u32) -> Value {
     let policy = fluxgate_engine::BUILTIN;
     match choice {
@@ -118,7 +118,7 @@ impl World {
         world
     }
 
-    /// Until the service is at rest, with all work done.
+    /// Runs the service until it is at rest, with all work done.
     fn settle(&mut self) {
         for _ in 0..TURNS_MAX {
             if self.over {
@@ -140,7 +140,7 @@ impl World {
         panic!("it never comes to rest");
     }
 
-    /// What the service sent, the work that it started, and guests that wait. Was there anything?
+    /// Deals with messages of the service, the work that it started, and guests that wait. Was there anything?
     fn deal_with_all(&mut self) -> bool {
         let (sent, work) = (self.outside.sent(), self.outside.work());
         let guest = self.service.responder().guest();
@@ -156,7 +156,7 @@ impl World {
         news
     }
 
-    /// What the service sent.
+    /// Deals with a message of the service.
     fn deal_with(&mut self, message: Message) {
         if message.is_request() {
             return self.open.push(message);
@@ -340,7 +340,7 @@ impl World {
         self.service.message(answer);
     }
 
-    /// A message of the job manager with a part exchanged; of a job that there is not, so that the book stays true.
+    /// A message of the job manager with a part exchanged. Its job does not exist, so that the book stays true.
     fn bent(&mut self, id: u64, bytes: &mut Bytes<'_>) {
         let id = id + 1000;
         let (topic, payload) = match bytes.below(5) {
@@ -354,10 +354,10 @@ impl World {
             _ => ("sched.expiration", json!({"id": id, "expiration": 5000.0})),
         };
         let payload = bytes.bent(payload, FIELDS);
-        // The exchanged part may have named one of them after all.
+        // The exchanged part may name an existing job after all.
         let id = payload["id"].as_u64();
         let named = id.is_some_and(|id| id <= u64::from(JOBS));
-        // What such a job got stays in the book.
+        // The resources of such a job stay in the book.
         let freed = topic == "sched.free" && id.is_some_and(|id| self.bent.contains(&id));
         if named || freed {
             return;

@@ -8,7 +8,7 @@ const ENTRIES_MAX: u32 = 5;
 /// Deepest nesting of a value.
 const DEPTH_MAX: u32 = 4;
 
-/// What is left of an input.
+/// The rest of an input.
 pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
 
 impl Bytes<'_> {

@@ -1,4 +1,4 @@
-//! Targets for what a broker sends.
+//! Targets for messages of a broker.
 
 use fluxgate_wire::codec::{Decoder, Limits, encode};
 use fluxgate_wire::message::Message;

@@ -1,4 +1,4 @@
-//! What is said to the scheduler: names of fields and values, and an example of each request of people and programs.
+//! Words of requests to the scheduler: names of fields and values, and an example of each request of people and programs.
 
 /// Names of fields, and words that are values of some.
 pub(crate) const FIELDS: &[&str] = &[

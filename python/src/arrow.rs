@@ -95,7 +95,7 @@ impl Array {
 
 /// The values of a column.
 enum Values {
-    /// An array of Python's, of which the bytes are used where they are.
+    /// An array of Python's, whose bytes are used in place.
     Lent { begin: *const c_void, _owner: Py<PyAny> },
     /// Texts: where each begins, and their bytes.
     Text { offsets: Vec<i64>, bytes: Vec<u8> },
@@ -103,7 +103,7 @@ enum Values {
     Bits(Vec<u8>),
 }
 
-// SAFETY: a lent array is only read, and it lives as long as its owner, which is counted.
+// SAFETY: a lent array is only read, and it lives as long as its owner, whose references are counted.
 unsafe impl Send for Values {}
 // SAFETY: as above.
 unsafe impl Sync for Values {}
@@ -127,14 +127,14 @@ struct Source {
     ended: bool,
 }
 
-/// What an array of the interface keeps alive.
+/// Data that an array of the interface keeps alive.
 struct Kept {
     _batch: Arc<Batch>,
     buffers: Vec<*const c_void>,
     children: Vec<*mut Array>,
 }
 
-/// What a schema of the interface keeps alive.
+/// Data that a schema of the interface keeps alive.
 struct Named {
     _batch: Arc<Batch>,
     children: Vec<*mut Schema>,

@@ -1,4 +1,4 @@
-//! What jobs did, as columns: observers of a run. Must never know policies.
+//! Columns of the jobs that ran, and of use over time: observers of a run. Must never know policies.
 
 use std::collections::BTreeMap;
 use std::io;

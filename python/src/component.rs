@@ -58,7 +58,7 @@ impl Component {
         &self.compiled.description().version
     }
 
-    /// What it does, in a sentence.
+    /// Its purpose, in a sentence.
     #[getter]
     fn summary(&self) -> &str {
         &self.compiled.description().summary

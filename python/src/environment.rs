@@ -59,7 +59,7 @@ fn value<'py, T: for<'a> FromPyObject<'a, 'py>>(options: &Bound<'py, PyDict>, na
     value.extract().map_err(|_| errors::wrong(format!("option {name}: found a value of another type")))
 }
 
-/// What is shown.
+/// The rows of an observation, by these options.
 fn view(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<View> {
     let set = one_of(py, "features", &text(options, "features")?, &Set::ALL, Set::name)?;
     let rule = one_of(py, "rows", &text(options, "rows")?, &Rule::ALL, Rule::name)?;
@@ -71,7 +71,7 @@ fn view(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<View> {
     Ok(View { set, scales, rows, rule })
 }
 
-/// What is planned.
+/// The extent of a plan, by these options.
 fn planned(py: Python<'_>, options: &Bound<'_, PyDict>) -> PyResult<Planned> {
     let slots: usize = value(options, "slots")?;
     if slots == 0 || slots > SLOTS_MAX {
@@ -97,7 +97,7 @@ fn seconds(py: Python<'_>, options: &Bound<'_, PyDict>, name: &str) -> PyResult<
     Err(errors::option(py, format!("{name}: found {found}, accepted are seconds above 0")))
 }
 
-/// What plays.
+/// The player of an environment of this kind.
 fn player(py: Python<'_>, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<Box<dyn Player>> {
     if kind == "weights" {
         let settings: Vec<(String, String)> = value(options, "multifactor")?;
@@ -110,7 +110,7 @@ fn player(py: Python<'_>, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<B
     Ok(Box::new(Rows::new(decider(py, kind, options)?)))
 }
 
-/// What decides about rows.
+/// The decider about rows of an environment of this kind.
 fn decider(py: Python<'_>, kind: &str, options: &Bound<'_, PyDict>) -> PyResult<Box<dyn Decider>> {
     let view = view(py, options)?;
     let backfill = one_of(py, "backfill", &text(options, "backfill")?, &Backfill::ALL, Backfill::name)?;
@@ -315,7 +315,7 @@ pub(crate) fn feature_sets()
     Set::ALL.iter().map(|set| (set.name(), rows(*set))).collect()
 }
 
-/// What the environment of weights shows: name, formula and range of each number.
+/// Numbers that the environment of weights shows: name, formula and range of each.
 #[pyfunction]
 pub(crate) fn aggregates() -> Vec<(&'static str, &'static str, &'static str)> {
     AGGREGATES.to_vec()

@@ -115,7 +115,7 @@ pub(crate) fn schedule(py: Python<'_>, name: &str, violations: &[String]) -> PyE
     })
 }
 
-/// A value that a caller of the module gave is not what the package gives it.
+/// A caller of the module gave a value that the package does not give.
 pub(crate) fn wrong(message: impl Display) -> PyErr {
     PyValueError::new_err(message.to_string())
 }

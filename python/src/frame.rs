@@ -1,6 +1,6 @@
 //! Columns of other libraries, by the Arrow C stream interface: numbers and truth values as f64, nulls as NaN.
 //!
-//! Must never know what a column means. What a producer hands over is trusted to be as the interface says; each
+//! Must never know what a column means. A producer is trusted to hand over structures as the interface says; each
 //! structure is freed by its own `release`, once.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ const ROWS_MAX: usize = 1 << 26;
 /// A structure of the interface, freed when it goes.
 struct Freed<T: Release>(T);
 
-/// What knows how to free itself.
+/// A structure that can free itself.
 trait Release {
     /// Frees it, if that was not done.
     fn free(&mut self);
@@ -45,7 +45,7 @@ impl<T: Release> Drop for Freed<T> {
     }
 }
 
-/// A type of numbers: bytes of one, and what makes a number of them; none for truth values.
+/// A type of numbers: bytes of a number, and the function that reads them; none for truth values.
 type Kind = Option<(usize, fn(&[u8]) -> f64)>;
 
 fn bytes<const N: usize>(of: &[u8]) -> [u8; N] {
@@ -116,7 +116,7 @@ pub(crate) fn arrow_columns<'py>(
 ) -> PyResult<(Vec<String>, Bound<'py, PyDict>)> {
     let capsule = frame.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
     let inside = capsule.pointer_checked(Some(NAME))?.cast::<Stream>();
-    // SAFETY: a capsule of this name has a stream, which is moved out: nobody else frees it after this.
+    // SAFETY: a capsule of this name has a stream, which is moved out: no other owner frees it after this.
     let mut stream = unsafe {
         let moved = inside.read();
         (*inside.as_ptr()).release = None;

@@ -32,13 +32,13 @@ use crate::machine::Machine;
 /// Most jobs of a model, and of columns.
 const JOBS_MAX: usize = 1 << 26;
 
-/// Jobs in the order of submission, with what is known of their log.
+/// Jobs in the order of submission, with the facts about their log.
 #[pyclass(frozen, module = "fluxgate")]
 #[derive(Clone)]
 pub(crate) struct Jobs {
     pub(crate) jobs: Arc<Vec<Job>>,
     pub(crate) survey: Arc<Survey>,
-    /// What the log knows of jobs that follow others, also of jobs that were cut off.
+    /// Facts of the log about jobs that follow others, also about jobs that were cut off.
     pub(crate) links: Arc<BTreeMap<JobId, Link>>,
     /// The name of the log in documents.
     #[pyo3(get)]
@@ -311,7 +311,7 @@ impl Jobs {
         Ok(all)
     }
 
-    /// What is known of jobs that follow others, an array for each column; NaN and job 0 are unknown.
+    /// Facts about jobs that follow others, an array for each column; NaN and job 0 are unknown.
     fn links<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let all = PyDict::new(py);
         let links = || self.jobs.iter().filter_map(|job| Some((job.id, self.links.get(&job.id)?)));

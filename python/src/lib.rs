@@ -1,14 +1,14 @@
 //! The module `fluxgate._fluxgate` of the Python package: logs, machines, components and replays, as thin objects
-//! around `fluxgate-sim`, `fluxgate-policy` and `fluxgate-engine`. The package in `python/fluxgate` is what people use.
+//! around `fluxgate-sim`, `fluxgate-policy` and `fluxgate-engine`. People use the package in `python/fluxgate`.
 //!
 //! - [`jobs`] is the workload, [`machine`] the machine, [`component`] a compiled policy.
-//! - [`replay`] runs policies on threads of its own, without the interpreter; [`columns`] collects what jobs did, and
-//!   [`replayed`] is what comes out; [`observer`] tells a callable what happens.
+//! - [`replay`] runs policies on threads of its own, without the interpreter; [`columns`] collects the jobs that ran, and
+//!   [`replayed`] has the results; [`observer`] tells a callable the events.
 //! - [`policy`] runs a policy that is a Python object, through a [`pass`] that is lent to it.
 //! - [`environment`] is an episode of a training environment, and many of them on all cores.
-//! - [`arrow`] hands columns to other libraries, [`frame`] takes theirs, [`weeks`] computes intervals, [`errors`] raises what went wrong.
+//! - [`arrow`] hands columns to other libraries, [`frame`] takes theirs, [`weeks`] computes intervals, [`errors`] raises exceptions.
 //!
-//! This crate must never decide anything about scheduling, figures or formats: those rooms are in `host/`.
+//! This crate must never decide anything about scheduling, figures or formats: that is for the crates in `host/`.
 
 mod arrow;
 mod columns;

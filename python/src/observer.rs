@@ -1,7 +1,7 @@
 //! A Python callable that is told the events of runs, each as a dictionary with the keys of a line of `--hook`.
 //!
-//! It is called in the threads of the runs, one run after the other in each. It cannot change anything but raise, which
-//! ends all runs. Must never know how events came about.
+//! It is called in the threads of the runs, one run after the other in each. It cannot change a run; an exception that it
+//! raises ends all runs. Must never know how events came about.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -13,11 +13,11 @@ use serde_json::Value;
 
 /// Calls a Python object for each event of a run.
 pub(crate) struct Observing<'a> {
-    /// What is called.
+    /// The callable.
     pub(crate) callable: &'a Py<PyAny>,
     /// The name of the run.
     pub(crate) label: &'a str,
-    /// Where an exception goes.
+    /// The place for an exception.
     pub(crate) failed: &'a Mutex<Option<PyErr>>,
 }
 

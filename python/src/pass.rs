@@ -1,4 +1,4 @@
-//! What a policy that is a Python object is given: rows of jobs, events, and a pass that is lent to it.
+//! Arguments of a policy that is a Python object: rows of jobs, events, and a pass that is lent to it.
 //!
 //! A pass is the engine's: every proposal goes through its gate. It may be used until the call that got it returns.
 //! Must never decide anything.
@@ -22,7 +22,7 @@ pub(crate) struct JobRows {
 /// A column of numbers that cannot be written to.
 fn column<'py, T: numpy::Element + Copy>(py: Python<'py>, values: &[T]) -> Bound<'py, PyArray1<T>> {
     let array = PyArray1::from_slice(py, values);
-    // Made here, so nobody else reads or writes it.
+    // Made here, so no other reference reads or writes it.
     let _ = array.try_readwrite().map(numpy::PyReadwriteArray::make_nonwriteable);
     array
 }
@@ -182,7 +182,7 @@ impl Candidate {
     }
 }
 
-/// What is lent for the time of a call.
+/// The pass that is lent for the time of a call, and its last refusal.
 struct Lent {
     pass: Option<engine::Pass>,
     refusal: Option<Refusal>,

@@ -1,4 +1,4 @@
-//! A policy that is a Python object, for the engine; and what is known of a policy when it fails.
+//! A policy that is a Python object, for the engine; and the place in its run at which a policy fails.
 //!
 //! An exception of the object ends the run, and is kept to be raised again. Must never decide anything.
 
@@ -154,7 +154,7 @@ impl Policy for PythonPolicy {
     }
 }
 
-/// Where a run is: number and time of the last call that decides.
+/// The place in a run: number and time of the last call that decides.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     number: AtomicU64,
@@ -172,7 +172,7 @@ impl Place {
     }
 }
 
-/// Another policy, of which the place in its run is known.
+/// Another policy, with the place in its run.
 pub(crate) struct Placed {
     pub(crate) policy: Box<dyn Policy>,
     pub(crate) place: Arc<Place>,

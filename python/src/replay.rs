@@ -63,9 +63,9 @@ struct Ready {
     place: Arc<Place>,
 }
 
-/// What all runs share.
+/// State that all runs share.
 struct World<'a> {
-    /// The whole log, or what was drawn from it.
+    /// The whole log, or the draws from it.
     parts: &'a [Part],
     machine: &'a fluxgate_sim::machine::Machine,
     surroundings: &'a Surroundings,
@@ -78,11 +78,11 @@ struct World<'a> {
     stop: Arc<AtomicBool>,
     /// By run: jobs that ended.
     done: Vec<AtomicU64>,
-    /// What is called with the progress.
+    /// The callable that is told the progress.
     told: Option<Py<PyAny>>,
-    /// What is called with each event.
+    /// The callable that is told each event.
     observer: Option<Py<PyAny>>,
-    /// What ended all runs.
+    /// The exception that ended all runs.
     failed: Mutex<Option<PyErr>>,
     labels: Vec<String>,
 }
@@ -141,7 +141,7 @@ impl Observer for Reins<'_, '_> {
     }
 }
 
-/// Why a run has no result.
+/// The reason why a run has no result.
 enum Failed {
     Sim(SimError),
     Figures(io::Error),
@@ -219,7 +219,7 @@ fn made(
 /// Policies that take over: the time of each in seconds, and one for each run.
 type Swaps<'py> = Vec<(f64, Vec<Ask<'py>>)>;
 
-/// Makes the policies: of each this many in a row as there are parts.
+/// Makes the policies: of each, as many in a row as there are parts.
 fn ready(
     py: Python<'_>,
     asks: Vec<Ask<'_>>,
@@ -320,7 +320,7 @@ fn side_by_side(world: &World<'_>, all: &mut [Ready], threads: usize) -> Vec<Opt
 /// The exception for a run that failed.
 fn exception(py: Python<'_>, (ready, label): (&Ready, &str), failed: Failed) -> PyErr {
     if let Some(raised) = ready.raised.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        // What is no error of the policy, such as an interrupt, goes through as it is.
+        // An exception that is no error of the policy, such as an interrupt, goes through as it is.
         if !raised.is_instance_of::<pyo3::exceptions::PyException>(py) {
             return raised;
         }
@@ -360,10 +360,10 @@ fn counted(
     })
 }
 
-/// What was drawn from a log: what, how many, and the seed.
+/// Draws from a log: their kind, their number, and the seed.
 type Drawn = (String, u64, u64);
 
-/// The parts of a log that are runs of their own, and which of its jobs follow others.
+/// The parts of a log that are runs of their own, and the jobs that follow others.
 fn parts(
     py: Python<'_>,
     jobs: &Jobs,
@@ -521,7 +521,7 @@ pub(crate) fn replay(
             None => {}
         }
     }
-    // Of several the first that was not merely stopped by another.
+    // Of several failures, the first run that was not merely stopped by another.
     let stopped = |failed: &Failed| matches!(failed, Failed::Sim(SimError::Output(_)));
     failures.sort_by_key(|(.., failed)| stopped(failed));
     if let Some((ready, label, failed)) = failures.into_iter().next() {

@@ -1,4 +1,4 @@
-//! What a replay gives, as Python objects: the run of each policy, and all of them.
+//! Results of a replay as Python objects: the run of each policy, and all runs.
 //!
 //! Must never know how runs are made, nor how figures are shown.
 
@@ -263,7 +263,7 @@ impl Replayed {
     }
 }
 
-/// What each metric means: name, unit, formula, source.
+/// The definition of each metric: name, unit, formula, source.
 #[pyfunction]
 pub(crate) fn definitions() -> Vec<(&'static str, &'static str, &'static str, &'static str)> {
     DEFINITIONS.iter().map(|known| (known.name, known.unit, known.formula, known.source)).collect()

@@ -88,12 +88,12 @@ fn stage(root: &Path, source: &Path) -> Result<usize> {
     Ok(pages.len())
 }
 
-/// What pages of the built book link to and is not there.
+/// Links of the built book to pages and headings that are not there.
 fn broken(out: &Path) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for page in files(out)?.iter().filter(|path| path.extension().is_some_and(|it| it == "html")) {
         let page = page.strip_prefix(out)?;
-        // The page for what is not found is read at any path.
+        // The page for missing pages is read at any path.
         if page == Path::new("404.html") {
             continue;
         }
@@ -115,7 +115,7 @@ fn broken(out: &Path) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// Where a built page leads to in its book.
+/// Links of a built page into its book.
 fn targets(html: &str) -> impl Iterator<Item = &str> {
     let marks = [" href=\"", " src=\""];
     let found = marks.into_iter().flat_map(move |mark| html.split(mark).skip(1));

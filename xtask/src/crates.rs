@@ -21,7 +21,7 @@ const ORDER: [&str; 6] = [
     "fluxgate-guest",
     "fluxgate-networks",
 ];
-/// What each package has besides its sources.
+/// Files that each package has besides its sources.
 const FILES: [&str; 2] = ["README.md", "LICENSE"];
 /// Largest package that crates.io takes.
 const BYTES_MAX: u64 = 10 * 1024 * 1024;
@@ -90,7 +90,7 @@ fn compare(house: &House, earlier: &str) -> Result<()> {
         .with_context(|| format!("crates offer other things than at {earlier}, or could not be compared"))
 }
 
-/// What a registry and its readers expect of a crate; `before` are those that it may need.
+/// Checks a crate for all that a registry and its readers expect; `before` are the crates that it may need.
 fn check(package: &Value, before: &[&str]) -> Result<()> {
     let name = package["name"].as_str().unwrap_or_default();
     for field in ["description", "license", "readme"] {
@@ -98,7 +98,7 @@ fn check(package: &Value, before: &[&str]) -> Result<()> {
     }
     ensure!(package["keywords"].as_array().is_some_and(|list| !list.is_empty()), "{name}: no keywords");
     let needs = package["dependencies"].as_array().context("cargo metadata: no dependencies")?;
-    // Those of tests alone are left out of a package where they have no version.
+    // Crates for tests alone are left out of a package where they have no version.
     for needed in needs.iter().filter(|needed| needed["kind"] != "dev" && !needed["path"].is_null()) {
         let other = needed["name"].as_str().unwrap_or_default();
         if needed["req"] == "*" {

@@ -198,7 +198,7 @@ mod tests {
             builds[name] > versions.len()
         };
         let twice: Vec<&str> = builds.keys().copied().filter(sets).collect();
-        // These are small, and macros must not have what the program has of them.
+        // These crates are small, and macros must not have the features that the program has of them.
         assert_eq!(twice, ["cranelift-bitset", "pulley-interpreter", "wasmtime-internal-core"]);
 
         let xtask = built("xtask");

@@ -1,4 +1,4 @@
-//! Build, test, demo: what a person runs. Rust instead of shell, so that it says what it does and why it failed.
+//! Commands for people: build, test, demo. Rust instead of shell, so that a command says what it does and why it failed.
 //!
 //! | command | what it does |
 //! |---|---|

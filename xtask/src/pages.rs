@@ -1,4 +1,4 @@
-//! What the Markdown pages of this repository hold, as far as checks and the book need it: links and headings.
+//! Contents of the Markdown pages of this repository, as far as checks and the book need them: links and headings.
 //!
 //! Must never know what a page says.
 
@@ -38,7 +38,7 @@ pub(crate) fn all(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(pages.iter().filter_map(|page| Some(page.strip_prefix(root).ok()?.to_path_buf())).collect())
 }
 
-/// The lines of a page outside of fenced blocks, without what stands in backticks if `spans` is false.
+/// The lines of a page outside of fenced blocks, without texts in backticks if `spans` is false.
 fn prose(text: &str, spans: bool) -> impl Iterator<Item = (usize, String)> {
     let mut fenced = false;
     text.lines().zip(1..).filter_map(move |(line, number)| {

@@ -70,8 +70,8 @@ pub(crate) fn build(house: &House, folders: &[PathBuf]) -> Result<Vec<PathBuf>> 
     build_into(house, folders, &house.policies())
 }
 
-/// Builds the policies in these folders, or all of the workspace, while this program runs. Each of the two builds keeps only one core busy at
-/// times, and they share no folder but the registry's.
+/// Builds the policies in these folders, or all of the workspace, while this program runs. Each of the two builds keeps only one core
+/// busy at times, and they share no folder but the registry's.
 pub(crate) fn build_beside(house: &House, folders: &[PathBuf], beside: Program) -> Result<()> {
     thread::scope(|scope| {
         let policies = scope.spawn(|| build(house, folders));

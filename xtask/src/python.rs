@@ -14,7 +14,7 @@ use crate::policies;
 use crate::toolchain::add_target;
 use crate::tools::{environment, fetched_environment};
 
-/// What the tests of the package need; the package itself needs only numpy.
+/// Packages that the tests need; the package itself needs only numpy.
 const TEST_TOOLS: [&str; 7] = [
     "numpy>=1.23",
     "gymnasium>=1.0",
@@ -24,9 +24,9 @@ const TEST_TOOLS: [&str; 7] = [
     "pandas>=2",
     "pyarrow>=15",
 ];
-/// What builds the wheel.
+/// Packages that build the wheel.
 const WHEEL_TOOLS: [&str; 1] = ["maturin>=1.9,<2"];
-/// What builds it for another platform; the compiler of Zig links for all of them.
+/// Packages that build it for another platform; the compiler of Zig links for all platforms.
 const CROSS_TOOLS: [&str; 2] = ["maturin>=1.9,<2", "ziglang==0.17.1"];
 /// The oldest glibc of a wheel for another Linux: that of RHEL 8.
 const COMPATIBILITY: &str = "manylinux_2_28";

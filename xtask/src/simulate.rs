@@ -7,10 +7,10 @@ use anyhow::Result;
 use crate::house::House;
 use crate::policies;
 
-/// What it is built with: optimised, with assertions and overflow checks.
+/// The profile of its build: optimised, with assertions and overflow checks.
 const PROFILE: &str = "simulation";
 
-/// Build it and run it with these arguments; it says itself what it does not accept.
+/// Builds the simulation and runs it with these arguments; the program itself refuses wrong ones.
 pub(crate) fn run(house: &House, arguments: &[String]) -> Result<()> {
     let build = ["--profile", PROFILE, "--package", "fluxgate-simulation", "--bins"];
     policies::build_beside(house, &[], house.cargo("build").args(build))?;

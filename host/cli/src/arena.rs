@@ -26,6 +26,6 @@ pub(crate) fn one() {
     if let Some(name) = args.next() {
         again.arg0(name);
     }
-    // It comes back only if it failed.
+    // `exec` returns only if it failed.
     let _ = again.args(args).env(ARENAS, "1").exec();
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// With what this user's programs keep; `None` where the environment has no such place.
+/// The path beside the state of this user's programs; `None` where the environment has no such place.
 pub(crate) fn default_path() -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_STATE_HOME") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),

@@ -47,7 +47,7 @@ pub(crate) fn local(time: f64, zone: &TimeZone) -> String {
     at.strftime(format).to_string()
 }
 
-/// A time as people write it, seconds since the epoch. `from` is the time that `+2h` is later than.
+/// A time as people write it, seconds since the epoch. `+2h` is 2 hours after `from`.
 pub(crate) fn parse(text: &str, now: f64, from: f64, zone: &TimeZone) -> Result<f64> {
     let wrong = || anyhow!("time: found {text:?}, accepted are {TIMES}");
     let text = text.trim();
@@ -79,8 +79,7 @@ pub(crate) fn parse(text: &str, now: f64, from: f64, zone: &TimeZone) -> Result<
     Ok(seconds(&at))
 }
 
-/// The first time after `after` at which a rule has something come again. Days keep the time of the clock, whatever the zone
-/// does to it.
+/// The next time of a rule after `after`. Rules of whole days keep the time of the clock over changes of the zone's clock.
 pub(crate) fn next(every: &str, zone: &TimeZone, after: f64) -> Result<f64> {
     let at = zoned(after, zone)?;
     let day = |count: i32| at.checked_add(count.days());

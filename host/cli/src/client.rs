@@ -47,7 +47,7 @@ impl Client {
         }
     }
 
-    /// Is this the embedded instance? A Flux has a command of its own for what `command` does.
+    /// Checks that this is the embedded instance. A Flux has a command of its own for what `command` does.
     ///
     /// # Errors
     /// If it is not, with the command to use.

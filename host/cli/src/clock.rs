@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The clock of this machine, or one that runs `speed` times as fast as real time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clock {
-    /// What it showed at `since`; `None` is the clock of this machine, which may be set.
+    /// The time that the clock showed at `since`; `None` is the clock of this machine, which may be set.
     base: Option<f64>,
     since: Instant,
     speed: f64,

@@ -1,4 +1,4 @@
-//! The directory of users and groups of this machine: what the C library finds in files and in services such as LDAP.
+//! The directory of users and groups of this machine, as the C library finds them in files and in services such as LDAP.
 //!
 //! Must never know the caller.
 
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, anyhow};
 use nix::unistd::{Group, User};
 
-/// The users that a group of this name lists. Users whose primary group it is belong to it only if it lists them.
+/// The users that a group of this name lists. A user with this primary group counts only if the group lists the user.
 pub(crate) fn members(group: &str) -> Result<BTreeSet<u32>> {
     let found = Group::from_name(group).context("the directory of groups")?;
     let found = found.ok_or_else(|| anyhow!("there is no such group"))?;
     let mut users = BTreeSet::new();
     for name in &found.mem {
-        // A name without a user is one who has left.
+        // A name without a user: the user has left.
         if let Some(user) = User::from_name(name).context("the directory of users")? {
             users.insert(user.uid.as_raw());
         }
@@ -33,7 +33,7 @@ mod tests {
     #[test]
     fn feat_13_users_of_groups_of_this_machine() {
         let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
-        // The first group of the file that lists somebody whom the machine knows.
+        // The first groups of the file that list a user of this machine.
         let known = groups.lines().filter_map(|line| {
             let fields: Vec<&str> = line.split(':').collect();
             let [name, _, _, list] = fields[..] else { return None };

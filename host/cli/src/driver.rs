@@ -47,7 +47,7 @@ const EARLY_TAG: u32 = 1;
 /// Longest time from a signal that ends the scheduler to the end of the process, whatever is under way.
 const STOP_MAX: Duration = Duration::from_millis(900);
 
-/// Do this to its end. One thread does everything, until a pass is made: another then takes over what else there is.
+/// Runs `work` to its end. One thread does everything; during a pass another thread takes over the other tasks.
 pub(crate) fn on_runtime(work: impl Future<Output = Result<()>> + Send + 'static) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.context("cannot start the runtime")?;
@@ -74,7 +74,7 @@ async fn ask(outbox: &Outbox, inbox: &mut Inbox, topic: &str) -> Result<Option<V
     }
 }
 
-/// An embedded instance has a clock of its own; a broker does not know the question.
+/// The clock of the instance. An embedded instance has one of its own; a broker does not know the question.
 pub(crate) async fn ask_clock(outbox: &Outbox, inbox: &mut Inbox) -> Result<Clock> {
     let Some(payload) = ask(outbox, inbox, "fluxgate-instance.info").await? else { return Ok(Clock::real()) };
     match (payload["now"].as_f64(), payload["speed"].as_f64()) {
@@ -88,13 +88,13 @@ pub(crate) async fn ask_config(outbox: &Outbox, inbox: &mut Inbox) -> Result<Val
     Ok(ask(outbox, inbox, "config.get").await?.unwrap_or(Value::Null))
 }
 
-/// Did the instance just go down?
+/// True if the error is only that the instance went down.
 pub(crate) fn is_orderly(error: &anyhow::Error) -> bool {
     error.downcast_ref::<SessionError>().is_some_and(SessionError::is_orderly)
 }
 
-/// Be the scheduler of the broker at the other end, until it or a signal ends that. With `ready`, that line is written to
-/// standard output when the policy that was asked for decides; `manager` is told how the scheduler is.
+/// Runs the scheduler of the broker at the other end, until the broker or a signal ends it. The line `ready`, if there is one, is
+/// written to standard output when the scheduler is ready. The state of the scheduler is reported to `manager`.
 pub(crate) async fn serve(
     identity: ServiceIdentity,
     configuration: Configuration,
@@ -212,7 +212,7 @@ impl Driver<'_> {
         self.service.log(line.severity, &line.text);
     }
 
-    /// How long there is nothing to do unless something happens.
+    /// The time until the next work, if nothing happens before.
     fn idle_for(&self) -> Duration {
         let NextTurn { time, elapsed } = self.service.next_turn();
         let idle = self.clock.until(time).min(elapsed.saturating_sub(self.clock.elapsed()));
@@ -220,8 +220,8 @@ impl Driver<'_> {
     }
 }
 
-/// Hears of SIGINT and SIGTERM on a task of its own: a pass that is being made is cut, and the process ends in time even if what
-/// is under way does not.
+/// Receives SIGINT and SIGTERM on a task of its own. A signal cuts the pass that is being made, and the process ends in time even
+/// if other work goes on.
 fn stop_signals(responder: Arc<Responder>) -> Result<mpsc::Receiver<()>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -301,12 +301,12 @@ async fn check_questions(responder: Weak<Responder>, clock: Clock, outbox: Outbo
                 }
             }
         });
-        // A question that cannot be answered has no answer, and the others go on.
+        // A check that fails leaves its question without an answer; the other questions go on.
         wait = checked.await.unwrap_or(None);
     }
 }
 
-/// A message waits: if a pass is being made, it is cut when it is due.
+/// Cuts the pass that is being made, if any, when the cut is due, because a message waits.
 fn cut_in_time(responder: &Arc<Responder>, clock: Clock) {
     let Some(cut) = responder.waits() else { return };
     let responder = Arc::clone(responder);

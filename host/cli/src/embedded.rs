@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What their paths begin with.
+/// The prefix of their paths.
 const SCHEME: &str = "fluxgate:";
 
 /// Names and contents.

@@ -1,4 +1,4 @@
-//! How the binary ends: 0 success, 1 failure, 2 usage; after `job --wait` as the job did.
+//! Exit codes of the binary: 0 success, 1 failure, 2 usage; after `job --wait` as the job did.
 
 /// An error in the arguments, for exit code 2.
 #[derive(Debug, thiserror::Error)]
@@ -16,11 +16,11 @@ pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
 pub(crate) struct JobFailed {
     /// The job's exit code, 128 and the number of the signal that ended it, or 1 if it never ran.
     pub(crate) code: u8,
-    /// How it ended.
+    /// The end of the job in words.
     pub(crate) text: String,
 }
 
-/// An error with its causes; a cause that the text before it ends with is not said again.
+/// An error with its causes. A cause is left out if the text before it ends with that cause.
 pub(crate) fn text(error: &anyhow::Error) -> String {
     let mut said = String::new();
     for cause in error.chain().map(ToString::to_string) {

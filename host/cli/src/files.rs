@@ -1,4 +1,4 @@
-//! Files of the scheduler: its configuration, and what it keeps for itself.
+//! Files of the scheduler: its configuration, and its own state.
 //!
 //! Must never know what is in them.
 
@@ -17,7 +17,7 @@ use crate::fail::usage;
 /// The text of a configuration file.
 ///
 /// # Errors
-/// What is wrong with the file, with its name.
+/// A fault in reading the file, with its name.
 pub(crate) fn config_text(path: &Path) -> Result<String> {
     let name = || path.display().to_string();
     let file = File::open(path).with_context(name)?;
@@ -29,7 +29,7 @@ pub(crate) fn config_text(path: &Path) -> Result<String> {
 /// A Flux configuration file (TOML) as the object that a broker would make of it.
 ///
 /// # Errors
-/// What is wrong with the file, with its name, and the line if it is no TOML.
+/// A fault of the file, with its name, and the line if it is no TOML.
 pub(crate) fn read_config(path: &Path) -> Result<Value> {
     parse_config(&config_text(path)?).with_context(|| path.display().to_string())
 }
@@ -37,7 +37,7 @@ pub(crate) fn read_config(path: &Path) -> Result<Value> {
 /// The settings of `--config` flags: `KEY=VALUE`, or a TOML file with more of them. Later ones win.
 ///
 /// # Errors
-/// A flag that is neither, and what is wrong with a file, with its name.
+/// A flag that is neither, or a fault of a file, with its name.
 pub(crate) fn settings(flags: &[String]) -> Result<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> = Vec::new();
     for flag in flags {
@@ -110,7 +110,7 @@ pub(crate) fn read_private(path: &Path, bytes_max: u64) -> Result<Option<Vec<u8>
 /// this returns.
 ///
 /// # Errors
-/// What the file system says.
+/// An error of the file system.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixDatagram;
 use fluxgate_wire::logging::Severity;
 use nix::sys::stat::fstat;
 
-/// Where the journal of the host listens.
+/// The socket of the journal of the host.
 const SOCKET: &str = "/run/systemd/journal/socket";
 /// The environment variable that names the stream of a service, as `DEVICE:INODE`.
 const STREAM: &str = "JOURNAL_STREAM";
@@ -32,7 +32,7 @@ impl Journal {
     /// The journal that listens on this socket.
     ///
     /// # Errors
-    /// No journal does.
+    /// No journal listens there.
     fn at(path: &str) -> io::Result<Journal> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
@@ -94,7 +94,7 @@ mod tests {
         let length = reader.recv(&mut bytes).unwrap();
         assert!(length < TEXT_BYTES_MAX + 128, "{length}");
         assert!(std::str::from_utf8(&bytes[16..16 + TEXT_BYTES_MAX]).is_ok());
-        // Nobody there, and no place for a line.
+        // A socket without a journal, and a journal that does not read.
         assert!(Journal::at("/nonexistent/socket").is_err());
         for _ in 0..10_000 {
             if journal.send(Severity::Info, "", "text").is_err() {

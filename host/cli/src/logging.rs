@@ -1,4 +1,4 @@
-//! Where log lines go: to standard error, and from a scheduler also to its broker, so that `flux dmesg` shows
+//! Destinations of log lines: standard error, and for a scheduler also its broker, so that `flux dmesg` shows
 //! them to administrators.
 //!
 //! Lines for the broker are queued here and sent by the scheduler's loop. The queue is bounded: the number of lines that did
@@ -68,7 +68,7 @@ pub(crate) fn to_broker(stderr: bool) -> Lines {
     Lines(receiver)
 }
 
-/// What stands in the environment about lines on standard error: their least level, and `json` or `text`.
+/// Environment variables for lines on standard error: their least level, and their format, `json` or `text`.
 const LEVELS: &str = "FLUXGATE_LOG";
 const FORMAT: &str = "FLUXGATE_LOG_FORMAT";
 
@@ -85,7 +85,7 @@ where
         _ => text_layer(io::stderr, io::stderr().is_terminal()),
     };
     if !matches!(format.as_str(), "" | "text" | "json") {
-        // There is no log yet, and a scheduler is not kept from its work by this.
+        // There is no log yet, and a wrong format must not stop the scheduler.
         let _ = writeln!(io::stderr(), "fluxgate: {FORMAT}: expected text or json, found {format:?}");
     }
     layer.with_filter(filter).boxed()
@@ -126,7 +126,7 @@ impl<S: Subscriber> Layer<S> for Fields {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         event.record(&mut text);
-        // There is no other place to say that it does not keep up.
+        // There is no other place to report that the journal does not keep up.
         let _ = self.0.send(severity(*event.metadata().level()), &text.journal_id, &text.line());
     }
 }
@@ -140,7 +140,7 @@ fn severity(level: Level) -> Severity {
     }
 }
 
-/// From which level on lines go to the broker.
+/// Sets the least level of the lines for the broker.
 ///
 /// # Errors
 /// The logger is gone.

@@ -2,10 +2,10 @@
 //!
 //! `flux module load --loader=/path/of/fluxgate --name=sched-fluxgate /path/of/fluxgate policy=easy` makes the
 //! broker run this binary with nothing but a file descriptor and the name of a file. Name, arguments and
-//! configuration come in the broker's welcome; or, when a Python shim took that and became this program, in
+//! configuration come in the broker's welcome; or, when a Python shim took it and became this program, in
 //! the environment. Under the name of the graph scheduler's module for queues, its tables and arguments are read.
 //!
-//! Whatever goes wrong is told to the broker before the process ends: a module that just ends takes the broker
+//! Every fault is reported to the broker before the process ends: a module that just ends takes the broker
 //! with it.
 
 use std::collections::BTreeMap;
@@ -29,24 +29,24 @@ use crate::driver::{self, is_orderly};
 use crate::logging::{self, Lines};
 use crate::service_manager::ServiceManager;
 
-/// How long the broker may take to hear that we are going.
+/// Longest time for the broker to answer that the module ends.
 const FINALIZE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Matchtag of that report; a session never comes near it.
+/// Matchtag of the report that the module ends; a session never comes near it.
 const FINALIZE_TAG: u32 = u32::MAX;
 
 /// The configuration, if the shim found room for it.
 const CONF_ENV: &str = "FLUXGATE_MODULE_CONF";
 
-/// How the broker brought this process to life.
+/// The way in which the broker started this process.
 pub(crate) struct Birth {
     /// `fd://N`.
     uri: String,
-    /// What a shim has taken in already.
+    /// The welcome that a shim has taken in already.
     welcome: Option<Result<Welcome>>,
 }
 
 impl Birth {
-    /// Was this process started by a broker as its module?
+    /// The start of this process by a broker, if it is a module.
     pub(crate) fn find() -> Option<Birth> {
         let uri = std::env::var(MODULE_URI_ENV).ok()?;
         if let Ok(name) = std::env::var("FLUXGATE_MODULE_NAME") {
@@ -61,7 +61,7 @@ impl Birth {
     }
 }
 
-/// What the shim hands on.
+/// The welcome that the shim hands on.
 fn from_shim(name: String) -> Result<Welcome> {
     let json = |key: &str, otherwise: &str| -> Result<Value> {
         let text = std::env::var(key).unwrap_or_else(|_| otherwise.to_owned());
@@ -79,7 +79,7 @@ fn from_shim(name: String) -> Result<Welcome> {
     })
 }
 
-/// Be the module, to its end.
+/// Runs the module to its end.
 pub(crate) fn run(birth: Birth) -> ExitCode {
     let lines = logging::to_broker(false);
     let ended = driver::on_runtime(live(birth, lines));
@@ -94,7 +94,7 @@ pub(crate) fn run(birth: Birth) -> ExitCode {
     }
 }
 
-/// From welcome to farewell. An error is one that the broker could not be told.
+/// Runs from the welcome to the last report. An error is one that could not be reported to the broker.
 async fn live(birth: Birth, lines: Lines) -> Result<()> {
     let greeted = birth.welcome.is_some();
     let connection = Connection::inherit(&birth.uri, greeted, Options::default()).await?;
@@ -150,7 +150,7 @@ async fn serve(welcome: &Welcome, outbox: &Outbox, inbox: &mut Inbox, lines: Lin
     driver::serve(identity, configuration, Clock::real(), (outbox, inbox), lines, told).await
 }
 
-/// Tell the broker that we go, answer what is still there, and say how it ended.
+/// Tells the broker that the module ends, answers the requests that are still there, and reports the result.
 async fn finalize(outbox: &Outbox, inbox: &mut Inbox, errnum: i32) -> Result<()> {
     outbox.send(&Status::Finalizing.report().with_matchtag(FINALIZE_TAG))?;
     let heard = tokio::time::timeout(FINALIZE_TIMEOUT, async {

@@ -11,13 +11,13 @@ use fluxgate_sim::replay;
 use fluxgate_sim::rules::picking;
 use fluxgate_sim::workload::Job;
 
-/// What a replay needs.
+/// The input of a replay.
 pub(crate) struct Once<'a> {
     /// The component; `None` is the built-in policy.
     pub(crate) component: Option<&'a Compiled>,
     /// Its settings.
     pub(crate) config: &'a Config,
-    /// What is around the jobs.
+    /// The environment of the jobs.
     pub(crate) surroundings: &'a Surroundings,
     /// The machine.
     pub(crate) machine: &'a Machine,
@@ -27,7 +27,7 @@ pub(crate) struct Once<'a> {
     pub(crate) check: bool,
 }
 
-/// What it gave.
+/// The results of a replay.
 pub(crate) struct Ran {
     /// Its figures.
     pub(crate) summary: Summary,
@@ -38,7 +38,7 @@ pub(crate) struct Ran {
 }
 
 impl Once<'_> {
-    /// Runs jobs, which are by submission and id; further observers see them.
+    /// Runs jobs, sorted by submission and id. `more` observers see them too.
     pub(crate) fn run(&self, jobs: &[Job], more: Vec<&mut dyn Observer>) -> Result<Ran> {
         let made: Option<Box<dyn fluxgate_engine::Policy>> = match self.component {
             Some(component) => Some(Box::new(component.instantiate(self.config)?)),

@@ -1,4 +1,4 @@
-//! Where an embedded instance lives: its folder, its socket, its files.
+//! The place of an embedded instance: its folder, its socket, its files.
 //!
 //! A folder belongs to one user, mode 0700: no other user may read socket, job records and output in it.
 
@@ -79,7 +79,7 @@ impl Place {
         Ok(())
     }
 
-    /// Is there a folder of this name? An error if it is not one of this user alone.
+    /// True if there is a folder of this name. A folder that is not of this user alone is an error.
     pub(crate) fn may_purge(&self) -> Result<bool> {
         if std::fs::symlink_metadata(&self.dir).is_err() {
             return Ok(false);
@@ -109,8 +109,8 @@ impl Place {
         self.dir.join(LOG)
     }
 
-    /// The instance's process, if its pid file names one that lives. Another process may have got the number of one that was
-    /// killed: an instance was started by `up`.
+    /// The instance's process, if its pid file names one that lives. Another process may have the number of a
+    /// killed instance, so the process must have been started by `up`.
     pub(crate) fn living_pid(&self) -> Option<nix::unistd::Pid> {
         let pid: i32 = std::fs::read_to_string(self.pid_file()).ok()?.trim().parse().ok()?;
         let arguments = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -120,7 +120,7 @@ impl Place {
 }
 
 /// The URI to connect to: named by the user, or the socket of the instance's folder. A folder that is not this user's alone is
-/// refused: what listens there would be told environments and commands.
+/// refused: its listener would be sent environments and commands.
 pub(crate) fn uri(target: &Target) -> Result<String> {
     if let Some(uri) = &target.uri {
         return Ok(uri.clone());

@@ -1,5 +1,5 @@
-//! Where policies are found: a name is looked up in a folder of `.wasm` files and then inside this program, a path is taken as it is. What is found is
-//! admitted under the rules of the site, and compiled.
+//! The sources of policies: a name is looked up in a folder of `.wasm` files and then inside this program, a path is taken as it is.
+//! A component that is found is admitted under the rules of the site, and compiled.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -17,10 +17,10 @@ use crate::embedded;
 
 /// Most signers that are remembered.
 const SIGNERS_MAX: usize = 4096;
-/// What stands before the digest that a name or path is pinned to.
+/// The separator before the digest that a name or path is pinned to.
 const PIN: &str = "@sha256:";
 
-/// Does this component, read from this file, keep to the rules? Returns its signature.
+/// Checks that this component, read from this file, keeps to the rules. Returns its signature.
 pub(crate) fn admit(rules: &Rules, path: &Path, bytes: &[u8]) -> Result<Option<Signed>> {
     if rules.manifest && Manifest::read(bytes)?.is_none() {
         return Err(anyhow!(
@@ -66,7 +66,7 @@ fn default_dir() -> Option<PathBuf> {
         .find_map(|dir| dir.canonicalize().ok())
 }
 
-/// Where compiled components are kept: a folder of this user only.
+/// The folder of compiled components: one of this user only.
 fn cache_dir() -> Option<PathBuf> {
     let base = match std::env::var_os("XDG_CACHE_HOME") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),
@@ -102,7 +102,7 @@ impl PolicySource {
         PolicySource::governed(dir, Limits::default(), Rules::default())
     }
 
-    /// The same, with other bounds for its policies, and from which nothing comes that does not keep to the rules.
+    /// The same with other bounds for its policies, limited to components that keep to the rules.
     pub(crate) fn governed(dir: Option<&Path>, limits: Limits, rules: Rules) -> Result<PolicySource> {
         if let Some(dir) = dir
             && !dir.is_dir()
@@ -124,7 +124,7 @@ impl PolicySource {
         Ok(source)
     }
 
-    /// What compiles the components.
+    /// The loader, which compiles the components.
     pub(crate) fn loader(&self) -> &Loader {
         &self.loader
     }
@@ -224,7 +224,7 @@ impl PolicySource {
         Ok(Some(Box::new(compiled.instantiate(&config).with_context(|| policy.to_owned())?)))
     }
 
-    /// Would this policy load with these settings?
+    /// Checks that this policy loads with these settings.
     pub(crate) fn check(&self, policy: &str, settings: &[(String, String)]) -> Result<()> {
         self.make(policy, settings).map(drop)
     }

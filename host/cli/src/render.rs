@@ -7,7 +7,7 @@ use comfy_table::presets;
 use comfy_table::{CellAlignment, Table};
 use serde_json::Value;
 
-/// What a process prints on standard output when it serves.
+/// The line that a process prints on standard output when it serves.
 pub(crate) const READY: &str = "ready";
 
 /// A table without frames; columns whose name ends in `>` are right-aligned.
@@ -91,7 +91,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-/// Whole numbers whole, others with what matters.
+/// A number as text: a whole one without decimals, another with four decimals below 10 and one above.
 pub(crate) fn number(value: f64) -> String {
     if value == value.trunc() && value.abs() < 1e15 {
         format!("{value:.0}")

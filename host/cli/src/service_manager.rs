@@ -1,6 +1,6 @@
-//! What the service manager is told of the scheduler: sd_notify(3) of systemd.
+//! Reports on the scheduler to the service manager: sd_notify(3) of systemd.
 //!
-//! All of it comes from the loop that schedules, between two turns: a loop that hangs misses its watchdog and is restarted.
+//! All reports come from the loop that schedules, between two turns: a loop that hangs misses its watchdog and is restarted.
 //! Must never know more of the service than its state in a line.
 
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use sd_notify::NotifyState;
 
 /// The least time between two lines of status.
 const STATUS_PERIOD: Duration = Duration::from_secs(1);
-/// How long there is nothing to tell.
+/// The pause where there is nothing to report.
 const NEVER: Duration = Duration::from_secs(86_400);
 
 /// The service manager that started this process, if one did and wants to be told.
@@ -48,7 +48,7 @@ impl ServiceManager {
         ServiceManager { present, watchdog, ..ServiceManager::none() }
     }
 
-    /// A turn is over.
+    /// Reports the state after a turn.
     pub(crate) fn turn(&mut self, service: &Service) {
         if !self.present {
             return;
@@ -80,7 +80,7 @@ impl ServiceManager {
         }
     }
 
-    /// The configuration is about to be read again.
+    /// Reports that the configuration is about to be read again.
     pub(crate) fn reloading(&mut self) {
         if self.ready
             && !self.reloading
@@ -91,7 +91,7 @@ impl ServiceManager {
         }
     }
 
-    /// How long until there is something to tell, though nothing happens.
+    /// The time until the next report, if nothing happens before.
     pub(crate) fn idle_for(&self) -> Duration {
         let watchdog = self.watchdog.zip(self.fed).map(|(period, fed)| fed + period);
         let status = self.status.as_ref().filter(|_| self.stale).map(|(at, _)| *at + STATUS_PERIOD);
@@ -99,7 +99,7 @@ impl ServiceManager {
         next.map_or(NEVER, |next| next.saturating_duration_since(Instant::now()))
     }
 
-    /// The end.
+    /// Reports the end.
     pub(crate) fn stopping(&self) {
         if self.present {
             notify(&[NotifyState::Stopping]);
@@ -107,7 +107,7 @@ impl ServiceManager {
     }
 }
 
-/// A service manager that does not listen is no reason to stop.
+/// Sends a report. A service manager that does not listen is no reason to stop.
 fn notify(state: &[NotifyState<'_>]) {
     let _ = sd_notify::notify(state);
 }

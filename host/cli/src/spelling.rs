@@ -1,11 +1,11 @@
-//! Words of the command line as earlier releases spelt them: they go on, with a hint.
+//! Words of the command line as earlier releases spelt them: they are accepted, with a hint.
 //!
 //! They are rewritten before anything is parsed, so that help, completions and man pages know only the words of today. Must never
 //! do what a command says.
 
 use std::ffi::{OsStr, OsString};
 
-/// How an earlier word is written today.
+/// The present spelling of an earlier word.
 #[derive(Debug, Clone, Copy)]
 enum Change {
     /// The next word of a command: `graph load` is `graph check`.
@@ -26,10 +26,10 @@ const EARLIER: &[(&[&str], Change)] = &[
     (&["sched"], Change::Flag("--limit", "--queue-depth")),
 ];
 
-/// The arguments, the name of the program first, as they are spelt today, and a hint for each one that was not.
+/// The arguments as they are spelt today, the name of the program first, and a hint for each earlier spelling.
 pub(crate) fn today(arguments: impl IntoIterator<Item = OsString>) -> (Vec<OsString>, Vec<String>) {
     let (mut written, mut hints, mut path) = (Vec::new(), Vec::new(), Vec::<String>::new());
-    // The words before the first flag name the command; from `--` on all words are somebody else's.
+    // The words before the first flag name the command; from `--` on all words are those of another program.
     let (mut naming, mut ours) = (true, true);
     for (place, argument) in arguments.into_iter().enumerate() {
         let word = argument.to_str().unwrap_or_default().to_owned();
@@ -61,7 +61,7 @@ fn is_below(path: &[String], command: &[&str]) -> bool {
     path.iter().map(OsStr::new).zip(command).filter(|(a, b)| a == *b).count() == command.len()
 }
 
-/// What a word is written as today, and the hint; `None` if it is none of an earlier release.
+/// The present spelling of a word, and the hint; `None` if it is no word of an earlier release.
 fn rewritten(change: Change, word: &str, names: bool) -> Option<(Vec<String>, String)> {
     let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
     let hint = |old: &str, new: &str| format!("{old} is called {new} now");

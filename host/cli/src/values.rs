@@ -40,7 +40,7 @@ pub(crate) fn pool(text: &str) -> std::result::Result<(String, u64, String), Str
     Ok((kind.to_owned(), size.parse().map_err(|_| wrong())?, unit.to_owned()))
 }
 
-/// What a node draws.
+/// The power that a node draws: idle and busy, in watts.
 pub(crate) fn watts(text: &str) -> std::result::Result<NodeWatts, String> {
     let watts = |text: &str| text.parse().ok().filter(|w: &f64| w.is_finite() && *w >= 0.0);
     let both = text.split_once(':').and_then(|(idle, busy)| Some((watts(idle)?, watts(busy)?)));
@@ -50,7 +50,7 @@ pub(crate) fn watts(text: &str) -> std::result::Result<NodeWatts, String> {
         .ok_or_else(|| format!("found `{text}`, accepted is {accepted}"))
 }
 
-/// How lines become jobs, where that differs from what it would be otherwise: `KEY=VALUE,..`, checked.
+/// Changes to the rules from lines to jobs: `KEY=VALUE,..`, checked.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mapping(String);
 

@@ -2,7 +2,7 @@
 //!
 //! - [`Picking`]: which waiting job is next.
 //! - [`Filling`]: which job fills the gap before the first one that waits, under a base order.
-//! - [`Inspecting`]: whether what a base order picked is taken.
+//! - [`Inspecting`]: whether the pick of a base order is taken.
 //!
 //! This module must never know the engine or rewards.
 
@@ -31,7 +31,7 @@ pub trait Decider: Send {
     /// Number of actions.
     fn actions(&self) -> usize;
 
-    /// What is shown.
+    /// The rows of an observation: features, scales, number and choice.
     fn view(&self) -> View;
 
     /// For each action whether it is allowed.
@@ -109,10 +109,10 @@ pub struct Order {
 }
 
 impl Order {
-    /// Of what the policy `formula` takes as `score`, with submissions as they are in the log.
+    /// The order of a `score` of the policy `formula`, with submissions as they are in the log.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The score is not accepted; the reason in words.
     pub fn named(score: &str) -> Result<Self, String> {
         Ok(Order { formula: configured(&[("score", score), ("origin", "epoch")])? })
     }
@@ -272,12 +272,12 @@ pub struct Inspecting {
     rejections: u32,
     /// The job that is asked about.
     asked: Option<u64>,
-    /// What the picker is shown: all jobs.
+    /// The observation of the picker: all jobs, up to [`ROWS_MAX`].
     all: Seen,
 }
 
 impl Inspecting {
-    /// With nothing running; after `rejections_max` rejections in a row what the base order picks is taken.
+    /// With nothing running; after `rejections_max` rejections in a row the pick of the base order is taken.
     pub fn new(view: View, base: Order, backfill: Backfill, rejections_max: u32) -> Self {
         let every = View { set: Set::Gap1, scales: Scales::default(), rows: ROWS_MAX, rule: Rule::First };
         let picker = Picker::new(every, Mode::Commit, backfill, true);

@@ -39,7 +39,7 @@ pub enum EpisodeError {
     Action {
         /// The action.
         found: String,
-        /// What is accepted.
+        /// The accepted actions.
         accepted: String,
     },
     /// The episode is over.

@@ -48,7 +48,7 @@ impl<P: Exported + Send> NativeTwin<P> {
         Ok(NativeTwin { policy, name, abilities, machine: Machine::default(), calls: 0 })
     }
 
-    /// The policy itself, to change what its settings are not enough for.
+    /// The policy itself, for changes that its settings do not offer.
     pub fn policy_mut(&mut self) -> &mut P {
         &mut self.policy
     }

@@ -1,4 +1,4 @@
-//! Who plays in an environment: a policy of the engine whose passes may end with a question to the outside.
+//! The player of an environment: a policy of the engine whose passes may end with a question to the outside.
 //!
 //! This module must never know which decisions are asked.
 
@@ -44,16 +44,16 @@ pub trait Player: Send {
     /// The answer to the question: an action that [`Player::mask`] allows, or numbers.
     ///
     /// # Errors
-    /// The answer is not one of this environment: what is accepted.
+    /// The answer is not one of this environment; the error says what is accepted.
     fn answer(&mut self, answer: Answer<'_>) -> Result<(), String>;
 
     /// For each action whether it is allowed; none where the answer is not an action.
     fn mask(&self, out: &mut Vec<bool>);
 
-    /// Writes what is shown with the question.
+    /// Writes the observation of the question.
     fn write(&self, values: &mut [f32]);
 
-    /// Writes what is shown when the episode is over.
+    /// Writes the observation of an episode that is over.
     fn pad(&self, values: &mut [f32]);
 
     /// The jobs of the first rows, where rows are shown.
@@ -70,7 +70,7 @@ pub trait Player: Send {
     }
 }
 
-/// What an environment and its policy share.
+/// State that an environment and its policy share.
 pub(crate) struct Desk {
     /// Makes the passes.
     pub(crate) player: Box<dyn Player>,
@@ -99,7 +99,7 @@ impl Policy for Playing {
     }
 
     fn reads_nodes(&self) -> bool {
-        // What is shown of nodes matters only for jobs that ask for some.
+        // Observed numbers of nodes matter only for jobs that ask for nodes.
         false
     }
 

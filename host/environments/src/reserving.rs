@@ -17,14 +17,14 @@ pub const SLOTS_MAX: usize = 1024;
 /// Most reservations of a pass.
 pub const RESERVATIONS_MAX: u32 = 1000;
 
-/// What becomes of a job, by the number of the action.
+/// A decision about a job, by the number of the action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
-    /// It starts.
+    /// The job starts.
     Start,
-    /// It gets a reservation at its earliest start.
+    /// The job gets a reservation at its earliest start.
     Reserve,
-    /// It waits.
+    /// The job waits.
     Leave,
 }
 
@@ -42,7 +42,7 @@ impl Fate {
     }
 }
 
-/// What is planned.
+/// The extent of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Planned {
     /// Seconds from now to the end of the plan, above 0.
@@ -71,7 +71,7 @@ pub struct Reserving {
     running: BTreeMap<u64, Held>,
     /// Reservations of this pass, in the order in which they were made.
     reserved: Vec<u64>,
-    /// Their times.
+    /// The times of these reservations.
     times: Vec<Held>,
     /// Jobs that wait until the next pass.
     left: BTreeSet<u64>,

@@ -1,8 +1,8 @@
 //! Rewards: a metric of the sequence at its end, or the change of a potential at each step.
 //!
-//! The potential of a state is the negative of what the jobs that were submitted add to the metric: those that started
-//! with their wait, the others with their wait so far. Its changes sum up to the reward at the end, so both have the
-//! same optimum. This module knows no engine.
+//! The potential of a state is the negative of the part of the metric from the jobs that were submitted: those that started
+//! with their wait, the others with their wait so far. The potential of `utilisation` is the metric of the jobs that started.
+//! The changes of a potential sum up to the reward at the end, so both have the same optimum. This module knows no engine.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -47,7 +47,7 @@ impl Metric {
         })
     }
 
-    /// What a job adds to the sum; times in seconds.
+    /// The part of a job in the sum; times in seconds.
     fn of(self, wait: f64, run: f64) -> f64 {
         match self {
             Metric::BoundedSlowdown(threshold) => bounded_slowdown_of(wait, run, threshold),
@@ -95,7 +95,7 @@ impl Potential {
         }
     }
 
-    /// The potential now, seconds; at the end it is the metric, negative where less is better.
+    /// The potential at `now`, seconds; at the end it is the metric, negative where less is better.
     pub fn now(&mut self, now: f64) -> f64 {
         if self.jobs.is_empty() {
             return 0.0;

@@ -1,5 +1,5 @@
-//! Decisions about the weights of the policy multifactor: at the first event, and at the first event a period after each
-//! question, weights are asked for, and multifactor makes its passes with them until the next question.
+//! Decisions about the weights of the policy multifactor. Weights are asked for at the first event, and at the first event a
+//! period after each question. Multifactor makes its passes with them until the next question.
 //!
 //! The policy is the one that runs in production, natively. This module must never know its rule.
 
@@ -14,7 +14,7 @@ use crate::world::{around, waiting};
 /// Largest weight.
 pub const WEIGHT_MAX: f64 = 1.0;
 
-/// What is shown: name, formula and range of each number. N: cores, F: free cores, R: running jobs, Q: waiting jobs,
+/// Numbers of an observation: name, formula and range of each. N: cores, F: free cores, R: running jobs, Q: waiting jobs,
 /// n: cores and r: requested seconds and w: wait in seconds of a waiting job; sums and means are over waiting jobs.
 pub const AGGREGATES: [(&str, &str, &str); 12] = [
     ("free", "F / N", "0 to 1"),

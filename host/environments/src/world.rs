@@ -13,7 +13,7 @@ use crate::player::{Answer, Player};
 /// A [`Decider`] as a player.
 pub struct Rows {
     decider: Box<dyn Decider>,
-    /// What is shown with the question.
+    /// The observation of the question.
     seen: Seen,
 }
 

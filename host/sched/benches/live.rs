@@ -2,7 +2,7 @@
 //! pass, under EASY as a component.
 //!
 //! 16,384 nodes of 4 cores, 50,000 jobs run and 500,000 wait, all durations different. The broker and the job manager are
-//! stand-ins that answer at once; what they take to make their messages does not count.
+//! stand-ins that answer at once; their time to make messages does not count.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -208,7 +208,7 @@ fn jobspec(cores: u64, duration: f64) -> Value {
     simple.build().to_value()
 }
 
-/// What broker, job manager and KVS answer to a request.
+/// The answers of broker, job manager and KVS to a request.
 fn answers(message: &Message) -> Vec<Message> {
     let payload = message.json_or_empty().unwrap_or_default();
     let answer = match message.topic() {

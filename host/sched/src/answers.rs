@@ -1,5 +1,5 @@
 //! Answers to the questions of people, as JSON. Times are seconds since the epoch, durations seconds, nodes idsets of ranks
-//! and hostlists; what is infinite or unknown is null.
+//! and hostlists; an infinite or unknown value is null.
 //!
 //! Must never know how an answer is found.
 
@@ -11,7 +11,7 @@ use fluxgate_formats::{Hostlist, Idset, JobId};
 use fluxgate_graph::{NodeRefusal, NodeTest};
 use serde_json::{Map, Value, json};
 
-/// Who asks, and what that person may see.
+/// The user who asks, and what that user may see.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asker {
     pub(crate) userid: u32,
@@ -91,7 +91,7 @@ fn obstacles(of: &Questions, asker: &Asker, list: &[Obstacle]) -> Value {
     list.iter().map(|one| obstacle(of, asker, one)).collect()
 }
 
-/// What a job waits for.
+/// A job that waits or runs, with the reasons why it waits.
 pub(crate) fn job(of: &Questions, asker: &Asker, id: JobId, why: &Explanation) -> Value {
     let waits = why.state == JobState::Pending;
     let text = match waits {
@@ -130,7 +130,7 @@ pub(crate) fn when(of: &Questions, asker: &Asker, answer: &WhenAnswer) -> Value 
     })
 }
 
-/// A box.
+/// A box of free nodes or cores.
 pub(crate) fn gap(of: &Questions, asker: &Asker, gap: &Gap) -> Value {
     let limit = match &gap.limit {
         None => Value::Null,
@@ -246,7 +246,7 @@ pub(crate) fn totals(engine: &Engine) -> Value {
     })
 }
 
-/// The machine, what is held of it and what is down, each as R. The graph of a site is not part of it.
+/// The machine, the held part and the down part of it, each as R. The graph of a site is not part of it.
 pub(crate) fn resources(engine: &Engine) -> Value {
     let resources = engine.resources();
     json!({

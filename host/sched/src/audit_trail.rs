@@ -1,4 +1,4 @@
-//! An entry of the audit trail: what was done with a policy or a reservation, by which user, and when.
+//! An entry of the audit trail: an action on a policy or a reservation, its user, and its time.
 //!
 //! Must never know where the trail is.
 

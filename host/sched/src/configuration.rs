@@ -27,7 +27,7 @@ pub struct Configuration {
     pub(crate) file: Option<PathBuf>,
     /// The queue depth that the next start will bring.
     pub(crate) depth_later: Option<Value>,
-    /// What changed for the next start beside it, in words.
+    /// The other settings that change with the next start, in words.
     pub(crate) later: Vec<&'static str>,
     /// The requests that wait for the broker's configuration; `None` is a signal.
     pub(crate) readers: Vec<Option<ControlRequest>>,
@@ -49,7 +49,7 @@ impl Configuration {
     }
 
     /// The settings of a module in this configuration of its broker, with these arguments. One that is loaded under the
-    /// name of the graph scheduler (`translated`) takes tables and arguments of that one; what has no equal is logged.
+    /// name of the graph scheduler (`translated`) takes tables and arguments of that one; a setting without an equal is logged.
     ///
     /// # Errors
     /// The first setting that is not accepted, or all that the graph scheduler would refuse.
@@ -90,7 +90,7 @@ pub(crate) struct Reload {
     pub(crate) components: Option<Arc<dyn Components>>,
     /// The loaded components that the new rules refuse, by digest, with the reason.
     pub(crate) refused: BTreeMap<String, String>,
-    /// The policies among them.
+    /// The policies among `components`, with their files.
     pub(crate) others: Vec<(PathBuf, Compiled)>,
     /// The policy of the same name that was there before.
     pub(crate) before: Option<PolicyChoice>,

@@ -20,14 +20,14 @@ const CREDIT_MAX: f64 = 0.1;
 /// Questions of the owner that are answered in a row while one of a guest waits.
 const OWNER_IN_A_ROW: u32 = 8;
 
-/// What is to be answered next.
+/// The question to answer next, or the time until then.
 #[derive(Debug, PartialEq)]
 pub(crate) enum NextQuestion {
-    /// This one.
+    /// This question.
     Ask(Box<Message>),
-    /// Nothing before so long has passed.
+    /// No question before this much time has passed.
     Wait(Duration),
-    /// Nothing waits.
+    /// No question waits.
     Idle,
 }
 
@@ -99,7 +99,7 @@ impl FeasibilityQueue {
         self.guests.take(|user| self.credits.get(&user).is_none_or(|credit| credit.seconds >= 0.0))
     }
 
-    /// An answer to a guest took so long.
+    /// An answer to a guest took this long.
     pub(crate) fn spend(&mut self, user: u32, took: Duration, now: Duration) {
         let credit = self.credits.entry(user).or_insert(Credit { seconds: CREDIT_MAX, at: now });
         credit.refill(now);
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(taken(&mut queue, NOW), [40, 30]);
         let later = NOW + Duration::from_millis(2001);
         assert_eq!(taken(&mut queue, later), [1, 2], "what took no time costs nothing");
-        // In the long run it is a tenth, however often it asks.
+        // In the long run a guest gets a tenth, however often it asks.
         let (mut now, mut served) = (later, 0);
         let step = Duration::from_millis(10);
         for tag in 0..10_000 {

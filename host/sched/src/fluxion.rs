@@ -2,7 +2,7 @@
 //! a line for each key and a `[sched-fluxgate]` table come out.
 //!
 //! No behaviour changes without a line that tells it: where a key has no equal here, and where a default of Fluxion differs
-//! from ours, the line says what is different. What Fluxion would refuse to load is an error.
+//! from ours, the line says what is different. A setting that Fluxion would refuse to load is an error.
 //!
 //! The same translation serves a scheduler that is loaded under the name of the graph scheduler ([`settings`]).
 //!
@@ -34,7 +34,7 @@ use crate::settings::{Settings, TABLE};
 /// Most bytes of module arguments that are read, all together.
 pub const ARGS_BYTES_MAX: usize = 64 << 10;
 
-/// What became of the settings of the graph scheduler.
+/// The translation of the settings of the graph scheduler.
 #[derive(Debug, Clone)]
 pub struct Migration {
     /// One for each key that was found, and for each default of Fluxion that is not ours.
@@ -84,7 +84,7 @@ pub fn migrate<S: AsRef<str>>(config: &Value, args: &[S]) -> Migration {
     Migration { lines: report.lines, ours }
 }
 
-/// The settings of a scheduler that is loaded under the name of the graph scheduler, and the lines of what is different:
+/// The settings of a scheduler that is loaded under the name of the graph scheduler, and the lines of the differences:
 /// tables and arguments of that one, translated, and our own table over them.
 ///
 /// # Errors

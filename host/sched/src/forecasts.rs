@@ -2,8 +2,8 @@
 //!
 //! Now and then, when there is nothing else to do, the engine's ledger and order are copied; the forecast itself is made
 //! as work of its own, and never delays a pass. A job is annotated again only when its forecast moved by more than
-//! [`MOVED_MIN`] and [`MOVED_PART`]. An estimate of the engine takes the place of a forecast, and what is left is taken back when the
-//! job starts (RFC 27: annotations with `null`).
+//! [`MOVED_MIN`] and [`MOVED_PART`]. An estimate of the engine takes the place of a forecast. An annotation that is left is taken back
+//! when the job starts (RFC 27: annotations with `null`).
 //!
 //! Nothing here ever reaches the engine.
 
@@ -17,9 +17,9 @@ use fluxgate_engine::{Action, Expected, Source};
 use fluxgate_formats::{Histogram, JobId};
 use serde_json::{Value, json};
 
-/// A forecast that moved by at most this many seconds is no news,
+/// A forecast that moved by at most this many seconds is no news.
 const MOVED_MIN: f64 = 60.0;
-/// nor is one that moved by at most this fraction of the time left until the start.
+/// A forecast that moved by at most this fraction of the time left until the start is no news.
 const MOVED_PART: f64 = 0.1;
 /// Most jobs that are annotated after one forecast, the first in order; the others follow after the next.
 const TOLD_MAX: usize = 256;
@@ -29,15 +29,15 @@ const REST: u32 = 9;
 /// The starts that jobs were annotated with, and when the next forecast is due.
 #[derive(Debug, Default)]
 pub(crate) struct Forecasts {
-    /// One is being made.
+    /// A forecast is being made.
     busy: bool,
-    /// No other before.
+    /// No other forecast before this time, in real time.
     rest: Option<Duration>,
-    /// Events and passes that the last one knows of.
+    /// Events and passes that the last forecast knows of.
     of: Option<(u64, u64)>,
     /// The expected starts that jobs are annotated with, seconds since the epoch.
     announced: BTreeMap<JobId, f64>,
-    /// How far off they were.
+    /// The errors of forecasts.
     errors: Errors,
 }
 
@@ -87,7 +87,7 @@ impl Forecasts {
         self.rest.filter(|_| !self.busy && self.of != Some(known))
     }
 
-    /// The first is not due before others would have had as much time.
+    /// The first forecast is not due before this time.
     pub(crate) fn not_before(&mut self, time: Duration) {
         self.rest.get_or_insert(time);
     }
@@ -97,7 +97,7 @@ impl Forecasts {
         (self.busy, self.of, self.rest) = (true, Some(known), Some(next));
     }
 
-    /// One was made at this time, and took so long.
+    /// A forecast was made at this time, and took this long.
     pub(crate) fn made(&mut self, now: Duration, took: Duration) {
         self.busy = false;
         self.rest = self.rest.max(Some(now.saturating_add(took.saturating_mul(REST))));
@@ -108,13 +108,13 @@ impl Forecasts {
         std::mem::take(&mut self.announced).into_keys().map(|id| annotate(id, None)).collect()
     }
 
-    /// Everything begins anew.
+    /// The scheduler begins anew: the forecasts of all jobs are forgotten.
     pub(crate) fn forget(&mut self) {
         (self.of, self.announced) = (None, BTreeMap::new());
         self.errors.forget_jobs();
     }
 
-    /// The engine says something itself.
+    /// Takes in an action of the engine: an estimate of its own, or the end of the wait, ends the forecast of a job.
     pub(crate) fn heed(&mut self, action: &mut Action) {
         match action {
             Action::Annotate { id, annotations } if annotations["sched"].get("t_estimate").is_some() => {
@@ -123,7 +123,7 @@ impl Forecasts {
             Action::Start { id, annotations, .. }
                 if self.announced.remove(id).is_some() && annotations.is_object() =>
             {
-                // Absent reads as null, and is null from here on.
+                // An absent key reads as null, and is null from here on.
                 annotations["sched"]["t_estimate"].take();
             }
             Action::Deny { id, .. } | Action::Canceled { id } => {
@@ -144,7 +144,7 @@ impl Forecasts {
         let mut before = std::mem::take(&mut self.announced);
         for forecast in forecasts.iter().filter(|forecast| lacks(forecast.id)) {
             let (id, known) = (forecast.id, before.remove(&forecast.id));
-            // What was not looked for is not taken back.
+            // The start of a job that was not searched for is not taken back.
             let start = match forecast.source {
                 Source::Unsearched => known,
                 _ => forecast.start.map(f64::ceil),
@@ -164,7 +164,7 @@ impl Forecasts {
             }
             self.announced.extend(if announce { start } else { known }.map(|start| (id, start)));
         }
-        // Too many are before them now.
+        // Too many jobs are before these now.
         for (id, known) in before.into_iter().filter(|(id, _)| lacks(*id)) {
             if out.len() < TOLD_MAX {
                 out.push(annotate(id, None));

@@ -22,7 +22,7 @@ struct Waiting {
 /// See the module text.
 #[derive(Debug, Default)]
 pub(crate) struct GuestBacklog {
-    /// Users of whom messages wait, and those.
+    /// Users of whom messages wait, with the messages.
     users: BTreeMap<u32, Waiting>,
     /// Bytes of the payloads of all of them.
     bytes: usize,

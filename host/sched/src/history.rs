@@ -51,7 +51,7 @@ impl PolicyHistory {
         &self.wanted
     }
 
-    /// This one decides from now on. With `remember`, a rollback leads to the one before.
+    /// This policy decides from now on. With `remember`, a rollback leads to the policy before it.
     pub(crate) fn activated(&mut self, choice: PolicyChoice, remember: bool, origin: Origin, now: f64) {
         match origin {
             Origin::Start | Origin::Person => {
@@ -88,7 +88,7 @@ impl PolicyHistory {
         self.fallback = true;
     }
 
-    /// A policy failed, running or on its way. How long it is out.
+    /// A policy failed, running or on its way. Returns how long it is out.
     pub(crate) fn failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
         self.records.failed(name, error, now, guard)
     }
@@ -123,7 +123,7 @@ impl PolicyHistory {
         std::iter::from_fn(|| self.history.pop()).find(trusted)
     }
 
-    /// All policies that it remembers: active, wanted and earlier ones.
+    /// All policies of the history: active, wanted and earlier ones.
     pub(crate) fn choices(&self) -> impl Iterator<Item = &PolicyChoice> {
         [&self.active, &self.wanted].into_iter().chain(&self.history)
     }

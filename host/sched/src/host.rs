@@ -15,7 +15,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::work::Work;
 
-/// What a service may ask of the outside. Work items are handed the same host and may use everything but
+/// The interface of a service to the outside. Work items are handed the same host and may use everything but
 /// [`Host::send`] and [`Host::start`].
 pub trait Host: Send + Sync {
     /// Seconds since the epoch, on the clock of the instance.
@@ -37,13 +37,13 @@ pub trait Host: Send + Sync {
     /// Read a document.
     ///
     /// # Errors
-    /// What keeps it from being read, other than that there is none.
+    /// The reason why it cannot be read, other than that there is none.
     fn read(&self, document: Document<'_>) -> Result<Option<Vec<u8>>>;
 
     /// Store a document or add to one. It is on the disk when this returns.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     fn store(&self, store: Store<'_>) -> io::Result<()>;
 
     /// Open the journal and begin to write it.
@@ -55,8 +55,8 @@ pub trait Host: Send + Sync {
     /// A time in words, in the time zone of the people who read it.
     fn local_time(&self, time: f64) -> String;
 
-    /// When a rule (`hourly`, `daily`, `weekly`, `weekdays`, `weekend`, or a duration in RFC 23) has something come again after a
-    /// time, in a time zone of this name. All times are seconds since the epoch.
+    /// The next time after `after` by a rule (`hourly`, `daily`, `weekly`, `weekdays`, `weekend`, or a duration in RFC 23), in a
+    /// time zone of this name. All times are seconds since the epoch.
     ///
     /// # Errors
     /// The rule or the zone is not known.
@@ -68,13 +68,13 @@ pub trait Host: Send + Sync {
     /// There is no such group, or the directory of users does not answer.
     fn group_members(&self, group: &str) -> Result<BTreeSet<u32>>;
 
-    /// What the process has used so far (RFC 5 `rusage`).
+    /// The resources that the process has used so far (RFC 5 `rusage`).
     ///
     /// # Errors
-    /// What the operating system says.
+    /// The error of the operating system.
     fn usage(&self, of: Usage) -> Result<Value>;
 
-    /// The memory of this process now, in bytes, and the number of its open files; 0 for what is not known.
+    /// The memory of this process now, in bytes, and the number of its open files; 0 for an unknown number.
     fn process_size(&self) -> (u64, u64) {
         (0, 0)
     }
@@ -96,7 +96,7 @@ pub enum Document<'a> {
     PolicyState {
         /// Its file.
         path: &'a Path,
-        /// Most bytes that are read; what follows is left out.
+        /// Most bytes that are read; the rest is left out.
         bytes_max: u64,
     },
 }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use fluxgate_formats::Histogram;
 
-/// The value of a label that sums up all that have none of their own; what has this name is part of it.
+/// The value of a label that sums up all items without a label of their own; an item of this name is part of it.
 pub(crate) const OTHER: &str = "other";
 
 /// The type of a family.

@@ -55,7 +55,7 @@ impl PassTimer {
         self.rest = took.filter(|took| interrupted && *took >= PASS_MAX).map(|took| now + took);
     }
 
-    /// A message waits: when the pass that is being made is to be cut, if that was not said before.
+    /// A message waits. Returns when the pass that is being made is to be cut, if that was not returned before.
     pub(crate) fn waits(&mut self) -> Option<Cut> {
         self.began?;
         self.due.take().map(|at| Cut { pass: self.pass, at })

@@ -1,7 +1,7 @@
 //! A scheduler of the past: answers about an engine as a journal has it at some time, in the words of the scheduler that wrote it.
 //!
-//! Where the job manager and the resource service answer about the present, the engine answers here, as far as it knows. What a
-//! journal does not have is refused with the reason, and counters are left out: an engine that was resumed counts anew.
+//! Where the job manager and the resource service answer about the present, the engine answers here, as far as it knows. A question
+//! that a journal cannot answer is refused with the reason. Counters are left out: an engine that was resumed counts anew.
 //!
 //! Must never know journals, and must never change anything.
 
@@ -32,7 +32,7 @@ pub struct Past {
     asker: Asker,
 }
 
-/// Who looks at the past, and what that person may see of the instance.
+/// The user who looks at the past, and what that user may see of the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Viewer {
     /// The user.
@@ -110,7 +110,7 @@ impl Past {
         })
     }
 
-    /// Jobs that run, first ones first.
+    /// Running jobs, ascending by id.
     fn list(&self, payload: &Value) -> Result<Value> {
         if payload["constraint"]["states"][0].as_u64() == Some(INACTIVE) {
             bail!("which jobs had ended by then is not in a journal");

@@ -1,4 +1,4 @@
-//! A swap that was asked for and is on its way, with what has to be done when it ends.
+//! A swap that was asked for and is on its way, with the steps that follow its end.
 //!
 //! Must never know how a swap goes.
 
@@ -43,7 +43,7 @@ impl PendingSwap {
         }
     }
 
-    /// What the audit trail calls it.
+    /// The word for the swap in the audit trail.
     pub(crate) fn what(&self) -> &'static str {
         match self.origin {
             Origin::Start => "start",

@@ -32,7 +32,7 @@ impl PolicyChoice {
         }
     }
 
-    /// What a journal calls it by.
+    /// The identity of the policy in a journal.
     pub(crate) fn identity(&self) -> PolicyRow {
         let name = self.name().to_owned();
         match self {

@@ -1,6 +1,6 @@
 //! A policy on probation: for a time after a swap, rules of the site that it must not break.
 //!
-//! Counts and judges; what follows is in [`super::swapping`]. Time is a parameter.
+//! Counts and judges; the consequences are in [`super::swapping`]. Time is a parameter.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ impl Probation {
         &self.policy
     }
 
-    /// When it is over.
+    /// When the probation is over.
     pub(crate) fn until(&self) -> f64 {
         self.until
     }
@@ -58,7 +58,7 @@ impl Probation {
         next.clamp(self.since, self.until)
     }
 
-    /// It made a pass that took so long, and this much fuel.
+    /// The policy made a pass that took this long, and this much fuel.
     pub(crate) fn pass(&mut self, took: Duration, fuel: u64, guard: &Guard) {
         let (most, took) = (guard.probation_pass_time_max, took.as_secs_f64());
         self.slow = if most > 0.0 && took > most { self.slow + 1 } else { 0 };

@@ -33,7 +33,7 @@ pub(crate) enum Out {
 #[derive(Debug, Default)]
 struct Record {
     count: u64,
-    /// The last ones.
+    /// The last failures.
     failures: Vec<Value>,
     breaches: BTreeMap<&'static str, u64>,
     /// Failures in a row.
@@ -54,14 +54,14 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Counts a breach. Policies beyond the first are counted together.
+    /// Counts a breach. From `BREACHES_MAX` pairs on, further policies are counted together.
     fn count(&mut self, name: &str, limit: &'static str) {
         let known = self.breaches.keys().any(|(of, _)| of == name);
         let name = if known || self.breaches.len() < BREACHES_MAX { name } else { OTHER };
         *self.breaches.entry((name.to_owned(), limit)).or_default() += 1;
     }
 
-    /// A policy failed at this time. How long it is out.
+    /// A policy failed at this time. Returns how long it is out.
     pub(crate) fn failed(&mut self, name: &str, error: &PolicyError, now: f64, guard: &Guard) -> Out {
         self.count(name, error.limit());
         self.add(name, error.kind(), &error.to_string(), now, guard, Some(error.limit()))
@@ -111,12 +111,12 @@ impl Records {
         out
     }
 
-    /// When it may come back by itself: now, later, or never.
+    /// When a policy may come back by itself: now, later, or never.
     pub(crate) fn out(&self, name: &str) -> Option<Out> {
         self.records.get(name)?.out
     }
 
-    /// May it decide at this time?
+    /// May a policy decide at this time?
     pub(crate) fn trusted(&self, name: &str, now: f64) -> bool {
         match self.out(name) {
             None => true,
@@ -125,21 +125,21 @@ impl Records {
         }
     }
 
-    /// A person asked for it.
+    /// A person asked for the policy.
     pub(crate) fn pardon(&mut self, name: &str) {
         if let Some(record) = self.records.get_mut(name) {
             (record.out, record.row, record.back) = (None, 0, None);
         }
     }
 
-    /// It decides again, by itself.
+    /// The policy decides again, by itself.
     pub(crate) fn returned(&mut self, name: &str, now: f64) {
         if let Some(record) = self.records.get_mut(name) {
             (record.out, record.back) = (None, Some(now));
         }
     }
 
-    /// Another component of this name: what failed before says nothing of it.
+    /// Another component has this name: earlier failures say nothing of it.
     pub(crate) fn forget(&mut self, name: &str) {
         self.records.remove(name);
     }
@@ -163,7 +163,7 @@ impl Records {
         self.records.iter().map(|(name, record)| (name.as_str(), record.out.is_some()))
     }
 
-    /// What a list says of a policy.
+    /// Adds the record of a policy to its row in a list.
     pub(crate) fn describe(&self, name: &str, policy: &mut Value) {
         let record = self.records.get(name);
         let out = record.and_then(|record| record.out);

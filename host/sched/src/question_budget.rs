@@ -13,7 +13,7 @@ const SPENT_MAX: Duration = Duration::from_secs(1);
 /// See the module text.
 #[derive(Debug, Default)]
 pub(crate) struct QuestionBudget {
-    /// Begin of the period, and what was spent since.
+    /// Begin of the period, and the time spent since.
     users: BTreeMap<u32, (Duration, Duration)>,
 }
 
@@ -25,7 +25,7 @@ impl QuestionBudget {
         (*spent >= SPENT_MAX).then(|| (*begin + PERIOD).saturating_sub(now))
     }
 
-    /// An answer took so long.
+    /// An answer took this long.
     pub(crate) fn spend(&mut self, user: u32, now: Duration, took: Duration) {
         let (_, spent) = self.users.entry(user).or_insert((now, Duration::ZERO));
         *spent = spent.saturating_add(took);

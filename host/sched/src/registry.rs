@@ -1,6 +1,6 @@
 //! The policies that can decide, and those that do: by default, and in queues with a policy of their own.
 //!
-//! Must never know protocol or engines; [`crate::control`] turns requests into calls of this.
+//! Must never know protocol or engines; [`crate::service`] turns requests into calls of this.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl PolicyRegistry {
         }
     }
 
-    /// The same, without making one.
+    /// The same history, if there is one already.
     pub(crate) fn look(&self, queue: Option<&str>) -> Option<&PolicyHistory> {
         queue.map_or(Some(&self.default), |queue| self.queues.get(queue))
     }
@@ -142,7 +142,7 @@ impl PolicyRegistry {
         Ok(PolicyChoice::Loaded(self.catalogue.apart(compiled, config, Some(path.to_owned()))?))
     }
 
-    /// The same of one that is loaded.
+    /// The same for a component that is loaded.
     pub(crate) fn variant(&self, choice: &PolicyChoice, config: Config) -> Result<PolicyChoice> {
         match choice {
             PolicyChoice::Loaded(entry) => Ok(PolicyChoice::Loaded(self.catalogue.variant(entry, config)?)),
@@ -160,7 +160,7 @@ impl PolicyRegistry {
         let name = self.catalogue.take(compiled, config, Some(path.to_owned()))?.name().to_owned();
         // It was compiled under the rules that are in force.
         self.refused.remove(&digest);
-        // Another component, or other settings: what failed before says nothing of it.
+        // Another component, or other settings: earlier failures say nothing of it.
         for history in std::iter::once(&mut self.default).chain(self.queues.values_mut()) {
             history.records.forget(&name);
         }

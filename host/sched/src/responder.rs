@@ -1,7 +1,7 @@
 //! The part of the service that answers during a pass, and that cuts a pass which keeps messages waiting.
 //!
-//! The responder sees every message before the service does, on another thread where there is one. A ping it answers at once. A
-//! question of feasibility needs neither queue nor ledger: it is answered from a copy of the inventory, one after the other, on
+//! The responder sees every message before the service does, on another thread where there is one. It answers a ping at once.
+//! Questions of feasibility need neither queue nor ledger: they are answered from a copy of the inventory, one after the other, on
 //! a thread for that. Anything else that arrives during a pass has to wait for its end, which the responder brings about in
 //! time (see [`PassTimer`]).
 //!
@@ -27,7 +27,7 @@ pub use crate::pass_timer::Cut;
 use crate::pass_timer::{PASS_MAX, PassTimer};
 
 type Bounds = BTreeMap<String, QueueBounds>;
-/// What questions of feasibility are answered from.
+/// The inventory, bounds and windows from which questions of feasibility are answered.
 type Inventory = (Resources, Bounds, Windows);
 
 /// The inventory, unless an answer is being worked out from it: the service never waits for that.
@@ -36,7 +36,7 @@ struct InventorySlot {
     /// Counts the inventories that were known.
     number: u64,
     inventory: Option<Inventory>,
-    /// It is used at the moment, and comes back unless another one was put here.
+    /// The inventory is in use, and comes back unless another one was put here.
     lent: bool,
 }
 
@@ -46,7 +46,7 @@ impl InventorySlot {
     }
 }
 
-/// What the responder does with a message.
+/// The result of [`Responder::hear`].
 #[derive(Debug)]
 pub enum Heard {
     /// This is the answer.
@@ -57,7 +57,7 @@ pub enum Heard {
     Guest,
     /// It is for the service.
     Onward(Message),
-    /// It is a guest's, of whom too much waits, and wants no answer.
+    /// It wants no answer, and too many requests of its sender wait.
     Dropped,
 }
 
@@ -66,7 +66,7 @@ pub enum Heard {
 pub enum Checked {
     /// A question was answered.
     Answer(Message),
-    /// The next can be answered after so long, or when another is heard.
+    /// The next question can be answered after this time, or when another is heard.
     Wait(Duration),
     /// No question waits.
     Idle,
@@ -79,12 +79,12 @@ pub struct Responder {
     pings: [String; 5],
     rank: u32,
     uuid: Option<String>,
-    /// With the bounds of queues and the windows; nothing before it is known.
+    /// The inventory with the bounds of queues and the windows; empty before it is known.
     inventory: Mutex<InventorySlot>,
     questions: Mutex<FeasibilityQueue>,
     /// Requests of guests for the service.
     guests: Mutex<GuestBacklog>,
-    /// The versions of the inventory and of the windows, and the bounds, that this is a copy of.
+    /// The versions of the inventory and of the windows, and the bounds, of this copy.
     known: Mutex<Option<(u64, u64, Bounds)>>,
     /// Questions of feasibility answered here, and requests refused because too many of their sender wait.
     answered: AtomicU64,
@@ -153,7 +153,7 @@ impl Responder {
         let begin = elapsed();
         let mut slot = lock(&self.inventory);
         if slot.inventory.is_none() {
-            // Another end of the instance: those who asked wait for its inventory.
+            // The inventory is not known any more: the questions wait for the next one.
             return Checked::Wait(Self::LOOK_PERIOD);
         }
         let question = match lock(&self.questions).take(begin) {
@@ -189,7 +189,7 @@ impl Responder {
         lock(&self.passes).waits()
     }
 
-    /// Its time has come: the pass is cut, if it is still being made.
+    /// The time of this cut has come: the pass is cut, if it is still being made.
     pub fn cut(&self, cut: &Cut) {
         if lock(&self.passes).is_made(cut) {
             self.interrupt.store(true, Ordering::Relaxed);
@@ -208,8 +208,8 @@ impl Responder {
         }
     }
 
-    /// The inventory may have changed. Questions are answered from when the job manager was there first (`is_serving`), and on while it
-    /// is away.
+    /// The inventory may have changed. Questions are answered from the first time on that the job manager is served (`is_serving`),
+    /// also while it is away.
     pub(crate) fn refresh(&self, engine: &Engine, is_serving: bool) {
         let resources = engine.resources();
         let (version, bounds) = (resources.inventory_version(), &engine.config().queue_bounds);
@@ -230,7 +230,7 @@ impl Responder {
         lock(&self.inventory).put(None);
     }
 
-    /// What the engine looks at during a pass.
+    /// The flag that the engine looks at during a pass.
     pub(crate) fn interrupt(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.interrupt)
     }
@@ -306,7 +306,7 @@ impl Responder {
     }
 }
 
-/// The answer to a ping, as RFC 5 wants it; `None` if the payload is none that it can be put into.
+/// The answer to a ping, as RFC 5 wants it; `None` if the payload is no object.
 fn pong(message: &Message, rank: u32, uuid: Option<&str>) -> Option<Message> {
     let Ok(Value::Object(mut payload)) = message.json_or_empty() else { return None };
     payload.insert("route".to_owned(), route_text(message, uuid).into());

@@ -1,6 +1,6 @@
-//! The service itself: what it keeps, how messages come in, and how what the session and the engine want is carried out.
+//! The service itself: its state, how messages come in, and how the outputs of session and engine are carried out.
 //!
-//! What a turn does is in [`turn`]; what belongs to one concern is in a file of its own beside it. Must never know where messages
+//! The steps of a turn are in [`turn`]; each other concern has a file of its own beside it. Must never know where messages
 //! come from or where work is done.
 
 mod auditing;
@@ -158,7 +158,7 @@ pub struct Service {
     /// A question of a guest is being answered.
     guest_is_answered: bool,
     question_budget: QuestionBudget,
-    /// Of answers under policies that do not decide.
+    /// The budget of answers under policies that do not decide.
     other_policies_budget: QuestionBudget,
     trail: UnwrittenTrail,
     passes: Samples,
@@ -297,7 +297,7 @@ impl Service {
         })
     }
 
-    /// What answers in the service's place while it is busy, from any thread.
+    /// The responder, which answers in the service's place while it is busy, from any thread.
     pub fn responder(&self) -> Arc<Responder> {
         Arc::clone(&self.responder)
     }
@@ -368,7 +368,7 @@ impl Service {
         }
     }
 
-    /// Do what the session wants, in its order, and what follows from that.
+    /// Carry out the outputs of the session, in their order, and their consequences.
     fn carry_out(&mut self, outputs: Vec<Output>) {
         // A pass that annotates a deep queue does not leave its space here.
         self.outputs.shrink_to(OUTPUTS_KEPT);

@@ -1,9 +1,9 @@
-//! What an administrator sets of the scheduler: the `[sched-fluxgate]` table of a Flux configuration, and the
+//! The settings that an administrator makes: the `[sched-fluxgate]` table of a Flux configuration, and the
 //! same keys as `KEY=VALUE` arguments.
 //!
 //! Arguments win over the table, the table over the defaults. A set of settings is checked as a whole before
-//! any of it is used: either all of it is good, or it is refused with the key, what was found and what is
-//! accepted. Every key is described once, in [`KEYS`].
+//! any of it is used: either all of it is good, or it is refused with the key, the value found and the
+//! accepted ones. Every key is described once, in [`KEYS`].
 //!
 //! This module must never apply anything, and must never know the protocol or the graph.
 
@@ -136,7 +136,7 @@ impl LogLevel {
 /// An argument that flux-core's own schedulers take for their tests.
 const NOPARTIAL: &str = "test-hello-nopartial";
 
-/// Everything that can be set. [`Settings::default`] is what a site gets that sets nothing.
+/// All settings. [`Settings::default`] has those of a site that sets nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Name of a policy, or the path of a `.wasm` file. Default: `easy`.
@@ -152,11 +152,11 @@ pub struct Settings {
     /// Most requests that the job manager may have outstanding (RFC 27 ready), 1..=2147483647; none is
     /// unlimited.
     pub queue_depth: Option<u32>,
-    /// Where jobs go when neither they nor the policy have a preference.
+    /// The placement of jobs where neither the job nor the policy has a preference.
     pub placement: Placement,
-    /// What R says of vertices beside cores and gpus.
+    /// The form in which R has vertices beside cores and gpus.
     pub record_format: RecordFormat,
-    /// What the site decides about the resources of jobs beside their jobspecs.
+    /// The rules of the site about the resources of jobs beside their jobspecs.
     pub site_rules: SiteRules,
     /// Settings of single queues, by name.
     queues: BTreeMap<String, Queue>,
@@ -164,7 +164,7 @@ pub struct Settings {
     queues_there: Option<BTreeSet<String>>,
     /// The parents of those among them that are virtual (RFC 33).
     pub virtual_queues: BTreeMap<String, String>,
-    /// What the rest of the configuration of Flux says.
+    /// The other tables of the configuration of Flux.
     pub flux: FluxTables,
     /// Tell jobs why they wait.
     pub annotate: bool,
@@ -186,15 +186,15 @@ pub struct Settings {
     pub annotation_bytes_per_job_max: u64,
     /// As [`EngineConfig::annotation_bytes_per_pass_max`].
     pub annotation_bytes_per_pass_max: u64,
-    /// What holds of reservations of administrators.
+    /// The settings of reservations of administrators.
     pub reservations: Reservations,
-    /// What holds policies in check.
+    /// The settings that bound policies.
     pub guard: Guard,
     /// Folder in which policies keep what they have learned; none is only in memory.
     pub policy_state: Option<PathBuf>,
     /// Folder of the journal; none is no journal.
     pub journal: Option<PathBuf>,
-    /// Most bytes that it takes.
+    /// Most bytes that the journal takes.
     pub journal_size: u64,
     /// Seconds between two looks at the job manager's view of the scheduler; 0 is never.
     pub watch_period: f64,
@@ -363,8 +363,8 @@ impl Settings {
         }
     }
 
-    /// Set one key. Another policy than the one so far begins with no settings: those
-    /// below belong to the policy below.
+    /// Set one key. Another policy than the one so far begins with no settings: those of a
+    /// weaker source belong to the policy of that source.
     fn set(&mut self, name: &str, given: Given<'_>, source: Source) -> Result<()> {
         let Some(key) = KEYS.iter().find(|key| key.name == name) else {
             match source {
@@ -466,7 +466,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Keep of the settings before what a running scheduler cannot change: the queue depth, where its journal is, and the rules
+    /// Keep the former settings that a running scheduler cannot change: the queue depth, where its journal is, and the rules
     /// about resources.
     pub fn keep_fixed_of(&mut self, before: &Settings) {
         self.queue_depth = before.queue_depth;
@@ -491,7 +491,7 @@ impl Settings {
         (period(self.watch_period), period(self.audit_period))
     }
 
-    /// The session's part of it.
+    /// The session's part of the settings.
     pub fn session(&self) -> SessionConfig {
         let (watch, audit) = self.periods();
         SessionConfig {
@@ -503,7 +503,7 @@ impl Settings {
         }
     }
 
-    /// The engine's part of it.
+    /// The engine's part of the settings.
     pub fn engine(&self) -> EngineConfig {
         EngineConfig {
             candidates_per_pass_max: self.candidates_per_pass_max,

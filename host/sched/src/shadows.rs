@@ -1,8 +1,8 @@
-//! Shadows beside the scheduler: each candidate is fed with what happened after it was dealt with, as work of its own, so that
+//! Shadows beside the scheduler: each candidate follows events that the scheduler has dealt with, as work of its own, so that
 //! it can be slow, fail or hang without keeping the schedule waiting.
 //!
 //! Notes wait until the shadow is there to take them; then it leaves with them on a [`Round`] and comes back with what it
-//! found. What a shadow is, and what it compares, is in the engine. Nothing here ever reaches the ledger.
+//! found. The shadow itself, and its comparison, are in the engine. Nothing here ever reaches the ledger.
 
 mod round;
 
@@ -106,7 +106,7 @@ fn words((name, queue): &Key) -> String {
 }
 
 impl Shadows {
-    /// Begin one.
+    /// Begin a shadow.
     pub(crate) fn begin(
         &mut self,
         choice: PolicyChoice,
@@ -139,7 +139,7 @@ impl Shadows {
         Ok(())
     }
 
-    /// The one of this name, and for this queue where there are several.
+    /// The candidate of this name, and for this queue where there are several.
     fn find(&self, name: &str, queue: Option<&str>) -> Result<Key> {
         let key: Key = (name.to_owned(), queue.map(str::to_owned));
         let like: Vec<&Key> = self.candidates.keys().filter(|known| known.0 == name).collect();
@@ -157,7 +157,7 @@ impl Shadows {
         }
     }
 
-    /// End one.
+    /// End a shadow.
     pub(crate) fn stop(&mut self, name: &str, queue: Option<&str>) -> Result<()> {
         let key = self.find(name, queue)?;
         let candidate = self.candidates.remove(&key);
@@ -170,12 +170,12 @@ impl Shadows {
         self.candidates.keys().any(|(known, _)| known == name)
     }
 
-    /// End all: the scheduler begins anew.
+    /// End all shadows: the scheduler begins anew.
     pub(crate) fn clear(&mut self) {
         std::mem::take(&mut self.candidates).into_values().for_each(|candidate| self.end(candidate));
     }
 
-    /// It ends when its shadow has answered what it was asked.
+    /// A candidate ends when its shadow has answered all requests.
     fn end(&mut self, mut candidate: Candidate) {
         candidate.end("stopped", "it was stopped".to_owned());
         candidate.notes.retain(|note| matches!(note, Note::Ask(..)));
@@ -231,7 +231,7 @@ impl Shadows {
         }
     }
 
-    /// The engine took this in, and answered so.
+    /// The engine took in this event, and answered with these actions.
     pub(crate) fn event(&mut self, event: &Event, actions: &[Action], now: f64) {
         let refused = actions.iter().any(|action| matches!(action, Action::Reply { result: Err(_), .. }));
         if refused || matches!(event, Event::Audit { .. } | Event::Feasibility { .. }) {
@@ -242,7 +242,7 @@ impl Shadows {
         }
     }
 
-    /// The engine made its passes, and decided this.
+    /// The engine made its passes, with these decisions.
     pub(crate) fn passed(&mut self, now: f64, passed: &Decisions) {
         for candidate in self.following() {
             candidate.note(Note::Passed(now, passed.clone()));

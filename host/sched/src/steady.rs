@@ -1,4 +1,4 @@
-//! The time of the schedule: the clock of the host, but for what a clock that is set does.
+//! The time of the schedule: the clock of the host, except after it was set back.
 //!
 //! A clock that is set ahead takes the schedule with it. One that is set back does not: the schedule stands still until the clock
 //! is where it was, so that nothing begins twice and no record is older than the one before it. Must never know what is done with
@@ -25,9 +25,9 @@ const STEP_MIN: f64 = 60.0;
 /// A clock that was set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Step {
-    /// What the clock showed at the last look, seconds since the epoch.
+    /// The clock at the last look, seconds since the epoch.
     pub(crate) from: f64,
-    /// What it shows now.
+    /// The clock now.
     pub(crate) to: f64,
     /// How far it was set ahead, in seconds; negative when it was set back.
     pub(crate) by: f64,
@@ -36,7 +36,7 @@ pub(crate) struct Step {
 /// Looks at the clock from time to time.
 pub(crate) struct ClockWatch {
     host: Arc<dyn Host>,
-    /// What the clock showed, and how much real time had passed.
+    /// The clock at the last look, and the real time that had passed.
     last: Option<(f64, Duration)>,
 }
 

@@ -1,7 +1,7 @@
 //! Entries of the audit trail that are not on the disk yet, and the answers that wait for that.
 //!
 //! The trail is written by a work item, one at a time and in order, so that a slow disk holds neither passes nor answers to
-//! others. The answer to a request with an entry is sent when that entry was written: what a client was told is in the trail.
+//! others. The answer to a request with an entry is sent when that entry was written: a request that was answered is in the trail.
 //! Must never know what an entry says.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ fn key(message: &Message) -> Key {
     (message.routes.clone(), message.matchtag())
 }
 
-/// Entries handed to a work item. What of them is not written yet can be written by another holder.
+/// Entries handed to a work item. Another holder can write those that are not written yet.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch(Arc<Mutex<Vec<(PathBuf, Value)>>>);
 

@@ -1,7 +1,7 @@
 //! Work that takes too long for the service's own turn: it is handed out, done elsewhere, and comes back.
 //!
-//! A work item is a closure with everything that it needs; its result is a closure with what the service does then. So what
-//! is begun, what is done and what follows stand beside one another in the code. Must never know which kinds of work there are.
+//! A work item is a closure with everything that it needs; its result is a closure with the next step of the service. So the
+//! beginning of the work, the work and its consequence stand beside one another in the code. Must never know which kinds of work there are.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct Finished {
 }
 
 impl Work {
-    /// Work of this name; `then` is what the service does with what `run` returns.
+    /// Work of this name; `then` is the step of the service that takes the result of `run`.
     pub(crate) fn new<T: Send + 'static>(
         name: &'static str,
         run: impl FnOnce(&dyn Host) -> T + Send + 'static,
@@ -37,7 +37,7 @@ impl Work {
         Work { name, run }
     }
 
-    /// What kind of work it is, in a word: `compile`, `reload`, `shadow`, `forecast`, `question`, `policy-states`, `audit-trail` or `drop`.
+    /// The kind of the work, in a word: `compile`, `reload`, `shadow`, `forecast`, `question`, `policy-states`, `audit-trail` or `drop`.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -54,7 +54,7 @@ impl Finished {
         self.name
     }
 
-    /// What follows from it.
+    /// Hands the result to the service.
     pub(crate) fn then(self, service: &mut Service) {
         (self.then)(service);
     }

@@ -1,4 +1,4 @@
-//! What is to happen, in order of time and, at the same time, in the order in which it was planned.
+//! The agenda of a world: steps by time, and those of one time in the order in which they were planned.
 //!
 //! Must never know what a step is.
 
@@ -63,13 +63,13 @@ impl<T> Agenda<T> {
         self.now
     }
 
-    /// Plan a step; one for a time that is over is taken at once.
+    /// Plans a step; one for a time that is over is taken at once.
     pub fn at(&mut self, time: Time, what: T) {
         self.sequence += 1;
         self.heap.push(Reverse(Entry { time: time.max(self.now), sequence: self.sequence, what }));
     }
 
-    /// Plan a step in this many microseconds.
+    /// Plans a step in this many microseconds.
     pub fn after(&mut self, delay: Time, what: T) {
         self.at(self.now + delay, what);
     }

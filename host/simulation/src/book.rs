@@ -1,6 +1,6 @@
-//! Who holds which core and gpu, kept by the world itself: no code of it is shared with the scheduler's ledger.
+//! The holder of each core and gpu, in a book of the world's own: it shares no code with the scheduler's ledger.
 //!
-//! It takes R texts apart, finds what is held twice, and says what would fit. Must never know why a job has what it has.
+//! It takes R texts apart, finds units that are held twice, and says which requests would fit. Must never know why a job has its units.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::storage::{Beside, Storage};
 /// A rank, a kind of resource, an index on that rank.
 pub type Unit = (u32, String, u32);
 
-/// What a job asks for.
+/// The resources that a job asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Want {
     /// Nodes over which slots are spread, or whole nodes; 0 for anywhere.
@@ -45,7 +45,7 @@ pub struct Shape {
 /// The ranks of an R, and its units.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The R lacks a part, has an idset that cannot be read, or names a unit twice.
 pub fn units(r: &Value) -> Result<BTreeSet<Unit>, String> {
     let lite = r.pointer("/execution/R_lite").and_then(Value::as_array).ok_or("no R_lite")?;
     let mut units = BTreeSet::new();
@@ -100,9 +100,9 @@ pub struct Book {
     pub ranks: BTreeSet<u32>,
     /// Ranks lost for good.
     pub lost: BTreeSet<u32>,
-    /// A rank was lost.
+    /// The time at which a rank was last lost, microseconds of the world.
     pub lost_at: Option<u64>,
-    /// Ranks that are down now, beside those.
+    /// Ranks that are down now, beside the lost ones.
     pub down: BTreeSet<u32>,
     /// Storage beside nodes.
     pub storage: Storage,
@@ -139,7 +139,7 @@ impl Book {
         Ok(())
     }
 
-    /// A job does not have its units on these ranks any more; without ranks, none at all. What it gave back.
+    /// Releases the units of a job on these ranks, without ranks all of them, and returns them.
     pub fn release(&mut self, job: u64, ranks: Option<&BTreeSet<u32>>) -> BTreeSet<Unit> {
         let there = |unit: &Unit| ranks.is_none_or(|ranks| ranks.contains(&unit.0));
         let back: BTreeSet<Unit> = self
@@ -274,7 +274,7 @@ impl Book {
         self.storage.units_of(job, pool) + self.flow.units_of(job, pool)
     }
 
-    /// The slots on each rank of what a job was given; a whole node has one.
+    /// The slots on each rank of the units that a job was given; a whole node has one.
     pub fn slots(&self, want: Want, units: &BTreeSet<Unit>) -> BTreeMap<u32, u64> {
         let mut slots: BTreeMap<u32, u64> = BTreeMap::new();
         for (rank, ..) in units.iter().filter(|(_, kind, _)| kind == "core") {
@@ -284,7 +284,7 @@ impl Book {
         slots.into_iter().map(|(rank, cores)| (rank, of(cores))).collect()
     }
 
-    /// Is this what was asked for?
+    /// Are these the units that were asked for?
     ///
     /// # Errors
     /// The difference.

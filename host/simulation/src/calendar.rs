@@ -1,8 +1,8 @@
-//! What operators reserved, kept by the world itself: no code of it is shared with the scheduler's engine and graph.
+//! The reservations of operators, in a calendar of the world's own: it shares no code with the scheduler's engine and graph.
 //!
-//! The world knows what it asked for and what was answered. Between the two, and after an end of the scheduler, each of some
-//! versions of a reservation may be in force; lists that the scheduler tells narrow them down. What was answered as kept is
-//! one version. Must never know why anything is reserved.
+//! The world knows its requests and their answers. Between the two, and after an end of the scheduler, each of some versions of
+//! a reservation may be in force; lists that the scheduler tells narrow them down. A change that was answered as kept leaves one
+//! version. Must never know why anything is reserved.
 
 mod rule;
 mod terms;
@@ -18,20 +18,20 @@ use crate::agenda::Time;
 /// A version of a reservation; `None` where there is none.
 pub type Version = Option<Terms>;
 
-/// What is known of one name.
+/// The reservation of one name, as far as it is known.
 #[derive(Debug, Clone)]
 struct Entry {
-    /// What may be in force now.
+    /// Versions that may be in force now.
     now: Vec<Version>,
-    /// What may be in force in the next life of the scheduler.
+    /// Versions that may be in force in the next life of the scheduler.
     kept: Vec<Version>,
-    /// A change is asked for, and not answered: is it a version that was not possible before, now and in the next life?
+    /// A change without an answer yet: whether its version was not possible before, now and in the next life.
     asked: Option<(bool, bool)>,
     /// Counts the answers.
     answers: u64,
     /// A change of this life may be lost with it.
     unkept: bool,
-    /// Since when there is one version only.
+    /// The time since which there is one version only.
     since: Time,
 }
 
@@ -51,10 +51,10 @@ impl Entry {
     }
 }
 
-/// So much later, in seconds, others have been chosen for nodes that did not come.
+/// Seconds after a wait for nodes until the scheduler has chosen others for those that did not come up.
 const PASSES: f64 = 60.0;
 
-/// What was known when a list was asked for: it is compared where that is still so.
+/// Counts at the request of a list, of answers and of changes of nodes: the list is compared where they are still the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     answers: BTreeMap<String, u64>,
@@ -65,15 +65,15 @@ pub struct Seen {
 #[derive(Debug, Default)]
 pub struct Calendar {
     entries: BTreeMap<String, Entry>,
-    /// The latest time that any clock showed: what was over then may be forgotten, even if the clock is set back.
+    /// The latest time that any clock showed: an occurrence that was over then may be forgotten, even if the clock is set back.
     pub latest: f64,
-    /// The last that the scheduler wrote was refused.
+    /// The last commit of reservations was refused.
     refused: bool,
-    /// Counts changes of nodes that may have others chosen.
+    /// Counts changes of nodes after which others may be chosen.
     nodes: u64,
-    /// Up to this time of the clock, nodes that were not up since the scheduler got its inventory may be replaced without a change.
+    /// The time of the clock up to which nodes that were not up since the inventory may be replaced without a change.
     awaited_until: f64,
-    /// What the scheduler before wrote may come late.
+    /// The kept versions may differ from a list: a commit of the scheduler before may come late, or they could not be read.
     late: bool,
     last: u64,
 }
@@ -111,7 +111,7 @@ impl Calendar {
         self.entries.get(name).into_iter().flat_map(|entry| &entry.now).flatten()
     }
 
-    /// Is there no reservation that may still begin, or is on? A clock that was set back has `now` what was over before to come.
+    /// Is there no reservation that may still begin, or is on? Occurrences that were over are to come again if `now` was set back.
     pub fn is_over(&self, now: f64) -> bool {
         let open = |terms: &Terms| terms.times_after(now).next().is_some();
         !self.entries.values().any(|entry| entry.asked.is_some() || entry.now.iter().flatten().any(open))
@@ -128,7 +128,7 @@ impl Calendar {
         entry.settle(time);
     }
 
-    /// It was made, and is kept or not.
+    /// A version was made, and is kept or not.
     pub fn made(&mut self, name: &str, version: Version, kept: bool, time: Time) {
         let entry = self.entry(name);
         entry.asked = None;
@@ -144,7 +144,7 @@ impl Calendar {
         }
         entry.since = time;
         if kept {
-            // All are kept together.
+            // All reservations are kept together.
             self.late = false;
             for entry in self.entries.values_mut().filter(|entry| entry.asked.is_none()) {
                 entry.unkept = false;
@@ -153,7 +153,7 @@ impl Calendar {
         }
     }
 
-    /// It was refused.
+    /// A version was refused.
     pub fn refused(&mut self, name: &str, version: &Version, time: Time) {
         let entry = self.entry(name);
         entry.answers += 1;
@@ -164,12 +164,12 @@ impl Calendar {
         entry.settle(time);
     }
 
-    /// What the scheduler writes is kept, or is refused and may be tried again.
+    /// A commit of reservations is kept, or is refused and may be tried again.
     pub fn written(&mut self, kept: bool) {
         self.refused = !kept;
     }
 
-    /// The scheduler is gone: the next has what is kept. What it `writes` may be there after the next has read.
+    /// The scheduler is gone: the next one has the kept versions. If the old one `writes`, its commit may be done after they are read.
     pub fn life_ends(&mut self, time: Time, writes: bool) {
         self.nodes_change();
         self.late = writes;
@@ -177,7 +177,7 @@ impl Calendar {
         for entry in self.entries.values_mut() {
             (entry.asked, entry.unkept) = (None, false);
             entry.answers += 1;
-            // Nodes that were replaced before the begin are those of before again.
+            // After a refused commit, nodes that were replaced before the begin are those of before again.
             entry.kept.iter_mut().flatten().filter(|_| refused).for_each(|terms| terms.fixed = None);
             entry.now.clone_from(&entry.kept);
             entry.since = Time::MAX;
@@ -185,17 +185,17 @@ impl Calendar {
         }
     }
 
-    /// The scheduler could not read what is kept: it knows nothing of it, and leaves it there until it writes.
+    /// The scheduler could not read the kept reservations: it knows none of them, and leaves them there until it writes.
     pub fn unread(&mut self, time: Time) {
         self.late = true;
         for entry in self.entries.values_mut() {
             (entry.now, entry.since) = (vec![None], time);
-            // A change on its way is refused, which takes nothing back.
+            // A change on its way is refused, which takes no version of now back.
             entry.asked = entry.asked.map(|(_, kept)| (false, kept));
         }
     }
 
-    /// From now on the scheduler may write what it has over what it could not read.
+    /// From now on the scheduler may write its reservations over those that it could not read.
     pub fn may_write(&mut self) {
         for entry in self.entries.values_mut() {
             let kept = &entry.kept;
@@ -217,8 +217,8 @@ impl Calendar {
         }
     }
 
-    /// A scheduler begins with this time on its clock. If the clock was set back, it has the time before a begin once more, in which
-    /// nodes are replaced.
+    /// A scheduler begins with this time on its clock. If the clock was set back, the time before a begin comes once more, and nodes
+    /// are replaced in it.
     pub fn life_begins(&mut self, clock: f64) {
         for entry in self.entries.values_mut() {
             for terms in entry.now.iter_mut().chain(&mut entry.kept).flatten() {
@@ -233,16 +233,16 @@ impl Calendar {
         self.awaited_until = self.latest + seconds + PASSES;
     }
 
-    /// What is known now.
+    /// The counts of now, for a list that is asked for.
     pub fn seen(&self) -> Seen {
         let answers = self.entries.iter().map(|(name, entry)| (name.clone(), entry.answers)).collect();
         Seen { answers, nodes: self.nodes }
     }
 
-    /// The scheduler lists what there is; `clock` is its clock then.
+    /// The scheduler lists its reservations; `clock` is its clock then.
     ///
     /// # Errors
-    /// What was kept is not there, or is another.
+    /// A reservation is missing, is another one, or was never made.
     pub fn listed(&mut self, rows: &[Value], seen: &Seen, clock: f64, time: Time) -> Result<(), String> {
         let mut by_name: BTreeMap<&str, &Value> = BTreeMap::new();
         for row in rows {
@@ -296,7 +296,7 @@ impl Calendar {
             .filter_map(|(name, entry)| Some((name.as_str(), entry.now.first()?.as_ref()?)))
     }
 
-    /// May these units be of a job that is ended since a reservation begins?
+    /// May a job with these times and nodes be ended since a reservation begins?
     pub fn may_end(&self, start: f64, end: f64, ranks: &BTreeSet<u32>) -> bool {
         let all = self.entries.values().flat_map(|entry| &entry.now).flatten();
         all.filter(|terms| terms.running == "end").any(|terms| {
@@ -353,13 +353,13 @@ mod tests {
         listed(&mut calendar, &[]).unwrap_err();
         listed(&mut calendar, &[row(21.0)]).unwrap_err();
         listed(&mut calendar, &[row(20.0)]).unwrap();
-        // A change that nobody answered: either is right, and the next list tells which.
+        // A change without an answer: either version is right, and the next list tells which.
         calendar.asks("w", terms(2, 21.0), 0);
         calendar.life_ends(0, false);
         assert_eq!(calendar.known("w"), None);
         listed(&mut calendar, &[row(21.0)]).unwrap();
         listed(&mut calendar, &[row(20.0)]).unwrap_err();
-        // One that was made and not kept is there until the scheduler ends.
+        // A change that was made and not kept is in force until the scheduler ends.
         calendar.asks("w", None, 0);
         calendar.made("w", None, false, 0);
         listed(&mut calendar, &[row(21.0)]).unwrap_err();

@@ -1,4 +1,4 @@
-//! One seed after the other; what fails is made smaller, and said as one command.
+//! One seed after the other; a seed that fails is made smaller, and said as one command.
 //!
 //! Must never know what time it is: the binary says when it is enough.
 
@@ -18,7 +18,7 @@ use crate::world::{Outcome, World};
 /// Most worlds that are tried to make a failing one smaller.
 const TRIES_MAX: usize = 300;
 
-/// The profile of a seed where none is asked for: one in this many has components.
+/// One seed in this many has components where no profile is asked for.
 const POLICIES_IN: u64 = 4;
 
 thread_local! {
@@ -33,7 +33,7 @@ pub fn profile_of(seed: u64) -> Profile {
     if seed.is_multiple_of(POLICIES_IN) { Profile::Policies } else { Profile::Builtin }
 }
 
-/// A panic is an outcome as any other: where it was and what it said.
+/// Makes a panic an outcome as any other, with its place and its message.
 fn keep_panics() {
     HOOK.call_once(|| {
         let others = std::panic::take_hook();
@@ -44,7 +44,7 @@ fn keep_panics() {
     });
 }
 
-/// Run what is kept of a seed.
+/// Runs the part of a seed that is kept.
 pub fn run(
     seed: u64,
     profile: Profile,
@@ -95,7 +95,7 @@ fn kept(keep: &Keep, jobs: &[u32], faults: &[u32]) -> Keep {
     }
 }
 
-/// Leave out halves, quarters and so on as long as it still fails.
+/// Leaves out halves, quarters and so on as long as the rest still fails.
 fn less(numbers: &mut Vec<u32>, mut fails: impl FnMut(&[u32]) -> bool) {
     let mut size = numbers.len();
     while size > 0 {

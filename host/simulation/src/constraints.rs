@@ -26,9 +26,9 @@ pub struct Constraints {
     conditions: Vec<Value>,
     described: Described,
     all: Properties,
-    /// What the scheduler of now has been told, one after the other.
+    /// The properties that the scheduler of now has been told, one version after the other.
     told: Vec<Properties>,
-    /// It has read what was kept.
+    /// The scheduler has read the kept properties.
     known: bool,
     changes: u64,
     /// Properties are being set or removed.
@@ -76,12 +76,12 @@ impl Constraints {
         &self.all
     }
 
-    /// How often they changed for schedulers.
+    /// The number of changes of properties for schedulers.
     pub fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// A scheduler begins, and does not know yet what was kept.
+    /// A scheduler begins, and does not know the kept properties yet.
     pub fn begin(&mut self) {
         (self.known, self.told) = (false, Vec::new());
         self.changes += 1;
@@ -93,13 +93,13 @@ impl Constraints {
         self.changes += 1;
     }
 
-    /// The scheduler has read what was kept: what it knew before counts no more.
+    /// The scheduler has read the kept properties: those that it knew before count no more.
     pub fn know(&mut self, properties: Properties) {
         (self.known, self.told) = (true, vec![properties]);
         self.changes += 1;
     }
 
-    /// Whether some are being set or removed.
+    /// Sets whether properties are being set or removed.
     pub fn set_unsure(&mut self, unsure: bool) {
         self.unsure = unsure;
     }
@@ -125,7 +125,7 @@ impl Constraints {
         !self.known && self.condition(condition).is_some_and(depends)
     }
 
-    /// All properties with which the scheduler of now may have found that nothing meets a condition that is not unknown.
+    /// The versions of properties with which the scheduler of now may have found that no node meets a condition that is not unknown.
     pub fn all_known(&self) -> Vec<&Properties> {
         if self.known { self.told.iter().collect() } else { vec![&self.all] }
     }
@@ -188,7 +188,7 @@ pub fn meets(condition: &Value, rank: u32, properties: &Properties) -> bool {
         "ranks" => texts().any(|text| Idset::parse(text).is_ok_and(|ranks| ranks.contains(rank))),
         "and" => values.iter().all(inner),
         "or" => values.is_empty() || values.iter().any(inner),
-        // Of nothing it is met by none.
+        // No rank meets it with an empty list.
         "not" => !values.iter().all(inner),
         _ => false,
     }

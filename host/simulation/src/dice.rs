@@ -63,7 +63,7 @@ impl Default for TraceHash {
 }
 
 impl TraceHash {
-    /// Take these bytes in.
+    /// Takes these bytes in.
     pub fn add(&mut self, bytes: &[u8]) {
         for word in bytes.chunks(8) {
             let word = word.iter().fold(0u64, |word, byte| word << 8 | u64::from(*byte));

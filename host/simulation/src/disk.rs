@@ -1,6 +1,6 @@
 //! The scheduler's disk: full, slow, failing, forgetful, or with a bit that flips; and the documents beside the journal.
 //!
-//! What a loss of power may leave is written down at [`fluxgate_journal::Disk`]. Must never know what is in a file.
+//! The possible remains of a loss of power are written down at [`fluxgate_journal::Disk`]. Must never know what is in a file.
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Error, ErrorKind, Result};
@@ -20,7 +20,7 @@ struct Inode {
     bytes: Vec<u8>,
     /// The content at the last sync.
     durable: Vec<u8>,
-    /// When the first byte was appended that was not synced since, microseconds of the world.
+    /// The time of the first append that was not synced since, microseconds of the world.
     unsynced: Option<u64>,
 }
 
@@ -126,7 +126,7 @@ impl SimulatedDisk {
         !self.state().troubled
     }
 
-    /// How long bytes of files that there are have been waiting for a sync, microseconds.
+    /// The longest wait of bytes of an existing file for a sync, microseconds.
     pub fn unsynced_for(&self) -> u64 {
         let state = self.state();
         let files = state.folders.last().into_iter().flat_map(|folder| folder.values());
@@ -138,11 +138,11 @@ impl SimulatedDisk {
     pub fn released(&self) {
         let mut state = self.state();
         state.claimed = false;
-        // Bytes that it did not sync stay unsynced.
+        // Bytes that it did not sync stay unsynced, and wait for no sync any more.
         state.inodes.iter_mut().for_each(|inode| inode.unsynced = None);
     }
 
-    /// Calls that failed, and whether a bit was flipped.
+    /// Calls that failed, and whether a bit was flipped or blocks were lost.
     pub fn harm(&self) -> (u64, bool) {
         let state = self.state();
         (state.failures, state.damaged)
@@ -176,7 +176,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// A bit of a file is another one; false if there is no file.
+    /// Flips a bit of a file; false if no file has a byte.
     pub fn flip(&self) -> bool {
         let mut state = self.state();
         let full: Vec<usize> =
@@ -200,7 +200,7 @@ impl SimulatedDisk {
         Ok(state.documents.get(path).cloned())
     }
 
-    /// Replace a document, or remove it.
+    /// Replaces a document, or removes it.
     pub fn put_document(&self, path: &Path, bytes: Option<&[u8]>) -> Result<()> {
         let mut state = self.state();
         state.fails()?;
@@ -214,7 +214,7 @@ impl SimulatedDisk {
         Ok(())
     }
 
-    /// Append an entry to the audit trail.
+    /// Appends an entry to the audit trail.
     pub fn trail(&self) -> Result<()> {
         let mut state = self.state();
         state.fails()?;

@@ -1,9 +1,8 @@
 //! The world of the embedded instance: the real scheduler service and the real instance, its records, the connection between them,
 //! users, and faults, in one thread.
 //!
-//! The instance is the state machine of `fluxgate-instance` with its records in memory, which may refuse to be written. What it has
-//! written is held to a book of the world's own, and what it has said to what it has written. Must never know how the instance or the
-//! scheduler decides.
+//! The instance is the state machine of `fluxgate-instance` with its records in memory, which may refuse to be written. Its records are
+//! held to a book of the world's own, and its answers to its records. Must never know how the instance or the scheduler decides.
 
 mod checks;
 mod clients;
@@ -36,21 +35,21 @@ use records::{Log, MemoryRecords};
 
 /// The time on the clock of the instance when the world begins, seconds since the epoch.
 const EPOCH: f64 = 1_700_000_000.0;
-/// Most steps of one world; far above what any takes that ends.
+/// Most steps of one world; far more than any takes that ends.
 const STEPS_MAX: u64 = 3_000_000;
 /// The longest jump of the clock, seconds.
 const JUMP_MAX: f64 = 3600.0;
-/// Between two looks at what needs time.
+/// The time between two checks of the invariants that need time.
 const CHECK: Time = 10 * SECOND;
 
-/// What is planned.
+/// A step that is planned.
 #[derive(Debug)]
 enum Step {
     /// Bytes arrive on the connection of the scheduler.
     Piece { link: u64, to_instance: bool },
     /// The scheduler has its turn.
     Turn { life: u64 },
-    /// Nothing happened until this time.
+    /// The scheduler wakes, if nothing happened before.
     Wake { life: u64, number: u64 },
     /// Work is done.
     Work { life: u64, number: u64 },
@@ -88,9 +87,9 @@ pub struct EmbeddedWorld {
     settings: Value,
     disk: SimulatedDisk,
     instance: Option<Durable<MemoryRecords>>,
-    /// What instances wrote.
+    /// The records that instances wrote.
     written: MemoryRecords,
-    /// What waits for the next turn of the instance.
+    /// Inputs that wait for the next turn of the instance.
     inputs: VecDeque<Input>,
     instances: u64,
     instance_turn: bool,
@@ -101,7 +100,7 @@ pub struct EmbeddedWorld {
     scheduler: Option<Process>,
     lives: u64,
     link: Link,
-    /// The number of the scheduler's connection; 0 when there is none. It is the client of the instance.
+    /// The number of the scheduler's connection, which is its client id at the instance; 0 when there is none.
     link_number: u64,
     /// Requests of users that wait for an answer, by matchtag.
     asked: BTreeMap<u32, Asked>,
@@ -109,7 +108,7 @@ pub struct EmbeddedWorld {
     log: Log,
     /// Ids that were answered, by the number of the job.
     ids: BTreeMap<u32, u64>,
-    /// Jobs that are on hold, or were submitted to a queue that takes none.
+    /// Numbers of jobs that were put on hold.
     held: BTreeSet<u32>,
     slow_disk: Time,
     cut: Time,
@@ -118,18 +117,18 @@ pub struct EmbeddedWorld {
     jumped: f64,
     /// The latest time that the clock has shown.
     latest: f64,
-    /// The built-in policy decides, as it was asked to at the end.
+    /// The built-in policy decides, as it was asked for at the end.
     plain: bool,
-    /// Ranks that are drained, as far as it was answered; a bit for each.
+    /// Ranks that are drained by the answers so far; a bit for each.
     drained: u8,
     calm: bool,
-    /// The last request before that.
+    /// The matchtag of the last request before the calm.
     calm_tag: u32,
-    /// Since when all jobs are over.
+    /// The time since which all jobs are over.
     over_since: Option<Time>,
     /// Both sides were compared since.
     agreed: bool,
-    /// Counts what changes who holds what.
+    /// Counts events that may change which job holds which resources.
     changes: u64,
     end: Time,
     hash: TraceHash,
@@ -139,13 +138,13 @@ pub struct EmbeddedWorld {
 }
 
 impl EmbeddedWorld {
-    /// The world of a plan. With `trace`, every step is a line on standard error.
+    /// The world of a plan. With `trace`, its events go to the log, one a line.
     pub fn new(plan: Plan, compiled: Arc<CompiledPolicies>, trace: bool) -> EmbeddedWorld {
         let seed = plan.seed;
         let mut dice = Dice::new(seed, "embedded");
         let config = instance::config(&plan, &mut dice);
         let works = plan.jobs.iter().map(|job| job.run + job.limit + 30.0);
-        // What is set back is waited for once more.
+        // The time by which a clock is set back is waited for once more.
         let jumps = plan.faults.iter().filter(|fault| fault.kind == Kind::Clock).count();
         let end = micros(plan.calm + 1500.0 + works.sum::<f64>() + jumps as f64 * JUMP_MAX);
         let mut world = EmbeddedWorld {
@@ -208,7 +207,7 @@ impl EmbeddedWorld {
         self.agenda.at(CHECK, Step::Check);
     }
 
-    /// Run it to its end.
+    /// Runs the world to its end.
     pub fn run(mut self) -> Outcome {
         while self.broken.is_none() {
             let Some(step) = self.agenda.take() else { break };

@@ -1,4 +1,4 @@
-//! What can go wrong, by name. Must never know how it is brought about.
+//! The kinds of faults and disturbances, by name. Must never know how one is brought about.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ pub enum Kind {
     Kill,
     /// The scheduler is told to end, and does so in order.
     Stop,
-    /// The machine of the scheduler loses its power: what its disk did not sync may be lost.
+    /// The machine of the scheduler loses its power: bytes that its disk did not sync may be lost.
     Power,
     /// The connection breaks.
     Close,
@@ -66,7 +66,7 @@ pub enum Kind {
     Cut,
     /// Guests ask many questions at once.
     Flood,
-    /// Guests ask what they may not, the job manager sends what makes no sense.
+    /// Guests make requests that they may not make, and the job manager sends requests that make no sense.
     Nonsense,
     /// An operator asks something about reservations; in profiles with reservations alone.
     Reserve,

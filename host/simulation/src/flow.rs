@@ -25,7 +25,7 @@ pub struct Pool {
     pub nodes: BTreeSet<u32>,
     /// The capacity of a pool that each of these nodes has of its own, below this one.
     pub each: Option<u64>,
-    /// Those stand in an entry of their own.
+    /// The pools of these nodes stand in an entry of their own.
     pub apart: bool,
 }
 
@@ -38,7 +38,7 @@ pub struct Pools {
     pub pools: Vec<Pool>,
 }
 
-/// What a job asks for.
+/// The flow that a job asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked {
     /// For each node.
@@ -53,7 +53,7 @@ impl Asked {
         std::array::from_fn(|kind| self.node[kind] + self.slot[kind] * slots)
     }
 
-    /// Nothing at all?
+    /// Does it ask for nothing at all?
     pub fn is_none(&self) -> bool {
         *self == Asked::default()
     }
@@ -65,7 +65,7 @@ impl Asked {
     }
 }
 
-/// Units without a prefix in one of this, or of what has no unit; 0 for an unknown unit.
+/// Units without a prefix in one of this unit, 1 for a count without a unit; 0 for an unknown unit.
 pub fn factor(unit: &str) -> u64 {
     match unit {
         "W" | "B/s" | "" | "GiB" => 1,
@@ -79,9 +79,9 @@ pub fn factor(unit: &str) -> u64 {
 /// See the module text.
 #[derive(Debug, Clone, Default)]
 pub struct Flow {
-    /// What there is of each of [`KINDS`]; no pools where there is none.
+    /// The pools of each of [`KINDS`]; none for a kind that the machine does not have.
     pub kinds: [Pools; 2],
-    /// By job and rank.
+    /// Amounts that jobs hold, by job and rank.
     held: BTreeMap<u64, BTreeMap<u32, Amounts>>,
 }
 
@@ -91,7 +91,7 @@ impl Flow {
         Flow { kinds, held: BTreeMap::new() }
     }
 
-    /// Is there any?
+    /// Is there any flow?
     pub fn is_there(&self) -> bool {
         self.kinds.iter().any(|kind| !kind.pools.is_empty())
     }
@@ -132,11 +132,11 @@ impl Flow {
         Some(json!({"writer": "fluxgate", "flow": flow}))
     }
 
-    /// The sets of nodes of a kind that share a capacity: the nodes below each pool, those of single nodes among them.
+    /// The sets of nodes that share a capacity of a kind: the nodes below each pool, and single nodes that have a pool of their own.
     fn shared(&self, kind: usize) -> Vec<(BTreeSet<u32>, u64)> {
         let pools = &self.kinds[kind].pools;
         let mut below: Vec<BTreeSet<u32>> = pools.iter().map(|pool| pool.nodes.clone()).collect();
-        // What is fed stands behind what feeds it.
+        // A pool stands behind the pool that feeds it.
         for (at, pool) in pools.iter().enumerate().rev() {
             if let Some(above) = pool.from {
                 let nodes = below[at].clone();
@@ -169,7 +169,7 @@ impl Flow {
         let kind = KINDS.iter().position(|(known, _)| *known == kind)?;
         let pools = &self.kinds[kind].pools;
         if own.is_empty() {
-            // One without a node below it is none.
+            // A source without a node below it does not count.
             let below = self.shared(kind);
             let mut sources =
                 (0..pools.len()).filter(|at| pools[*at].from.is_none() && !below[*at].0.is_empty());
@@ -243,7 +243,7 @@ impl Flow {
     /// A job has the flow that its R lists from now on: these are its nodes, and the slots on each.
     ///
     /// # Errors
-    /// A pool gives more than there is, or it is not what the job asked for.
+    /// A pool gives more than it has, or the flow is not what the job asked for.
     pub fn take(
         &mut self,
         job: u64,
@@ -287,7 +287,7 @@ impl Flow {
         Ok(())
     }
 
-    /// A job does not have its flow on these ranks any more; without ranks, none at all.
+    /// Releases the flow of a job on these ranks, without ranks all of it.
     pub fn release(&mut self, job: u64, ranks: Option<&BTreeSet<u32>>) {
         if let Some(held) = self.held.get_mut(&job) {
             held.retain(|rank, _| ranks.is_some_and(|ranks| !ranks.contains(rank)));
@@ -298,11 +298,11 @@ impl Flow {
     }
 
     /// Do this many places fit, if each takes the flow of `slots` slots and there is room for these numbers of places on
-    /// nodes; with all flow free, or as it is now? What else limits the places on a set of nodes comes with it.
+    /// nodes; with all flow free, or as it is now? `limits` are the other limits of places on sets of nodes.
     ///
-    /// The sets of nodes that share a capacity are nested, or have no node in common. Of each set no more places can be
-    /// had than those of the parts in it, and no more than its capacity has: from the smallest set on that is exact.
-    /// Sets that only overlap are not decided, and nothing is said to fit.
+    /// The sets of nodes that share a capacity are nested, or have no node in common. A set has at most the places of the
+    /// parts in it, and at most those of its capacity: from the smallest set on that is exact. With sets that only overlap,
+    /// nothing is said to fit.
     pub fn fits(
         &self,
         (places, room): (u64, &BTreeMap<u32, u64>),

@@ -1,7 +1,7 @@
 //! A connection between the scheduler and its broker: bytes that arrive late, in pieces, or not at all.
 //!
 //! Frames are made and read by the codec of `fluxgate-wire`. Bytes keep their order in each direction. When a connection
-//! ends, of the bytes that are under way any number may still arrive, so that the last frame is cut at any byte.
+//! ends, any number of the bytes under way may still arrive, so that the last frame is cut at any byte.
 //! Must never know what a message says.
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ const PIECES_MAX: u64 = 4;
 #[derive(Debug, Default)]
 pub struct Pipe {
     under_way: VecDeque<Vec<u8>>,
-    /// When the last of them arrives.
+    /// The time at which the last of them arrives.
     last: Time,
     decoder: Decoder,
     /// Nothing arrives before this time.
@@ -33,14 +33,14 @@ pub struct Delays {
     pub low: Time,
     /// The longest.
     pub high: Time,
-    /// How many frames in a thousand arrive in pieces.
+    /// Frames in a thousand that arrive in pieces.
     pub pieces: u64,
 }
 
 impl Pipe {
-    /// Send a message: when each of its pieces arrives.
+    /// Sends a message, and returns the times at which its pieces arrive.
     pub fn send(&mut self, message: &Message, now: Time, delays: Delays, dice: &mut Dice) -> Vec<Time> {
-        // All that is sent here is far below the bounds of a frame.
+        // All messages here are far below the bounds of a frame.
         let Ok(frame) = encode(message) else { return Vec::new() };
         let pieces = if dice.often(delays.pieces) { dice.range(2, PIECES_MAX) } else { 1 };
         let mut cuts: Vec<usize> = (1..pieces).map(|_| dice.below(frame.len() as u64) as usize).collect();
@@ -65,7 +65,7 @@ impl Pipe {
         self.stalled = self.stalled.max(until);
     }
 
-    /// The next piece arrives: the messages that are whole now.
+    /// The next piece arrives: returns the messages that are whole now.
     pub fn arrives(&mut self) -> Vec<Message> {
         if let Some(piece) = self.under_way.pop_front() {
             self.decoder.push(&piece);
@@ -73,7 +73,7 @@ impl Pipe {
         self.messages()
     }
 
-    /// The connection ends: of the bytes under way some still arrive. True if a frame was cut in the middle.
+    /// The connection ends: some of the bytes under way still arrive. True if a frame was cut in the middle.
     pub fn ends(&mut self, dice: &mut Dice) -> (Vec<Message>, bool) {
         let bytes: Vec<u8> = self.under_way.drain(..).flatten().collect();
         let kept = match dice.below(3) {
@@ -88,7 +88,7 @@ impl Pipe {
 
     fn messages(&mut self) -> Vec<Message> {
         let mut whole = Vec::new();
-        // What was encoded by the codec is decoded by it; a test of the codec holds that.
+        // The codec decodes every frame that it encoded; a test of the codec holds that.
         while let Ok(Some(message)) = self.decoder.next_message() {
             whole.push(message);
         }

@@ -1,4 +1,4 @@
-//! `fluxgate-simulation`: runs seeds, counts what they met, and says a failing one as a command.
+//! `fluxgate-simulation`: runs seeds, counts the situations that they reached, and says a failing one as a command.
 //!
 //! The only file of this crate with a clock. Must never know what a seed does.
 
@@ -129,7 +129,7 @@ fn start(arguments: &Arguments) -> Result<bool> {
     }
 }
 
-/// A line on standard output; where nobody reads it any more, the program ends.
+/// Writes a line on standard output; the program ends if that fails, as with a reader that is gone.
 fn say(line: &str) {
     if writeln!(std::io::stdout(), "{line}").is_err() {
         std::process::exit(1);

@@ -1,7 +1,7 @@
 //! The broker's side, as a simple model of its own: job manager, resource service, key-value store.
 //!
 //! It is written after RFC 27 and RFC 28 and after what flux-core does beyond them, and shares no code with the embedded
-//! instance. It judges: whatever the scheduler must not do is an [`Order::Broken`]. Must never know how the scheduler
+//! instance. It judges: an act that the scheduler must not do is an [`Order::Broken`]. Must never know how the scheduler
 //! decides.
 
 pub mod job;
@@ -21,7 +21,7 @@ use store::Store;
 /// The owner of the instance.
 pub const OWNER: u32 = 1000;
 
-/// What a part of the model wants done.
+/// An order of a part of the model to the world.
 #[derive(Debug)]
 pub enum Order {
     /// Send this to the scheduler.
@@ -36,17 +36,17 @@ pub enum Order {
     Reached(&'static str),
 }
 
-/// What the parts of the model share.
+/// The state that the parts of the model share.
 pub struct Sight<'a> {
     /// The clock of the instance, seconds since the epoch.
     pub now: f64,
-    /// Numbers.
+    /// Random numbers.
     pub dice: &'a mut Dice,
-    /// Who holds what.
+    /// The holders of resources.
     pub book: &'a mut Book,
     /// The key-value store.
     pub store: &'a Store,
-    /// What is to be done.
+    /// The orders to carry out.
     pub orders: &'a mut Vec<Order>,
 }
 

@@ -1,4 +1,4 @@
-//! What operators ask of a scheduler about policies and settings.
+//! Requests of operators to a scheduler about policies and settings.
 //!
 //! Must never know whom they ask, nor what is answered.
 
@@ -51,7 +51,7 @@ pub fn about_policies(kind: Kind, has_queues: bool, dice: &mut Dice) -> Vec<(&'s
         Kind::Shadow => {
             let stop = dice.often(250);
             if stop {
-                // What a shadow is asked is answered though it is stopped at once.
+                // A question to a shadow is answered though the shadow is stopped at once.
                 requests.push(diff.clone());
             }
             json!({"name": good, "stop": stop})
@@ -102,7 +102,7 @@ pub fn settings(config: &Value, has_components: bool, dice: &mut Dice) -> (Value
         }
         5 => table["annotate"] = true.into(),
         _ => {
-            // Nothing of a bad one is in force, whether that is seen at once or later.
+            // No part of a bad configuration is in force, whether that is seen at once or later.
             match dice.often(500) {
                 true => table["no-such-key"] = 1.into(),
                 false => table["policy"] = "missing".into(),

@@ -16,7 +16,7 @@ use tracing::level_filters::LevelFilter;
 
 use crate::disk::SimulatedDisk;
 
-/// What changes while the service runs.
+/// The state that changes while the service runs.
 #[derive(Debug, Default)]
 struct State {
     now: f64,
@@ -44,18 +44,18 @@ impl Outside {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It is this time on the clock of the instance, and so long since the process began.
+    /// Sets the time on the clock of the instance, and the time since the process began.
     pub fn set_time(&self, now: f64, elapsed: Duration) {
         let mut state = self.state();
         (state.now, state.elapsed) = (now, elapsed);
     }
 
-    /// The users of groups are these; without, no group can be looked up.
+    /// Sets the users of groups; without them, no group can be looked up.
     pub fn set_groups(&self, groups: Option<BTreeMap<String, BTreeSet<u32>>>) {
         self.state().groups = groups;
     }
 
-    /// What was sent since the last call.
+    /// The messages that were sent since the last call.
     pub fn sent(&self) -> Vec<Message> {
         std::mem::take(&mut self.state().sent)
     }

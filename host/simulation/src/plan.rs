@@ -1,4 +1,4 @@
-//! What a seed comes to: a machine, settings, jobs with what is done to them, and faults with their times.
+//! The plan of a seed: a machine, settings, jobs with the acts on them, and faults with their times.
 //!
 //! A plan is made before anything runs, so that a seed that fails can be run again with fewer jobs and fewer faults.
 //! Must never know how any of it is carried out.
@@ -25,7 +25,7 @@ pub use parts::{Parts, Profile};
 pub use reservations::NAMES;
 pub use site::{BANKS, GROUPS};
 
-/// What is done to a job after its submission.
+/// An act on a job after its submission.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Act {
     /// It is cancelled.
@@ -47,7 +47,7 @@ pub struct JobPlan {
     pub number: u32,
     /// Seconds from the beginning.
     pub at: f64,
-    /// Who submits it.
+    /// The user who submits it.
     pub userid: u32,
     /// 1..=31.
     pub urgency: u32,
@@ -63,19 +63,19 @@ pub struct JobPlan {
     pub exclusive: bool,
     /// Time limit, seconds; 0 is none.
     pub limit: f64,
-    /// How long it would run, seconds.
+    /// Its run time without a limit, seconds.
     pub run: f64,
     /// Its queue, if there are queues.
     pub queue: Option<&'static str>,
     /// Seconds from its end until its resources begin to be released.
     pub cleanup: f64,
-    /// In how many parts they are released, and seconds between two of them.
+    /// The number of parts in which its resources are released, and seconds between two of them.
     pub parts: (u32, f64),
     /// It is inactive before its resources are released.
     pub housekeeping: bool,
     /// Its feasibility is asked for first.
     pub validated: bool,
-    /// What is done to it, seconds after its submission.
+    /// Acts on it, seconds after its submission.
     pub acts: Vec<(f64, Act)>,
     /// The reservation that it names.
     pub reservation: Option<&'static str>,
@@ -100,11 +100,11 @@ pub struct FaultPlan {
     pub number: u32,
     /// Seconds from the beginning.
     pub at: f64,
-    /// What.
+    /// Its kind.
     pub kind: Kind,
-    /// How long, seconds.
+    /// Its length, seconds.
     pub length: f64,
-    /// What else there is to be drawn about it.
+    /// The seed of the other draws about it.
     pub seed: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct Plan {
     pub seed: u64,
     /// See [`Profile`].
     pub profile: Profile,
-    /// What there is.
+    /// The parts of the world.
     pub parts: Parts,
     /// Nodes.
     pub nodes: u32,
@@ -151,11 +151,11 @@ pub struct Plan {
     pub jobs: Vec<JobPlan>,
     /// Faults, by time.
     pub faults: Vec<FaultPlan>,
-    /// When the last fault is over, seconds.
+    /// The time at which the last fault is over, seconds.
     pub calm: f64,
 }
 
-/// What is kept of a plan.
+/// The parts of a plan that are kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keep {
     /// Numbers of the jobs; all without it.
@@ -175,22 +175,22 @@ impl Keep {
 
 /// The queues, where there are some.
 pub const QUEUES: [&str; 2] = ["batch", "debug"];
-/// What ends a scheduler, or what it talks to, while it carries out a request.
+/// Faults that end a scheduler, its broker, its job manager or its connection while it carries out a request.
 const ENDS: [Kind; 8] =
     [Kind::Kill, Kind::Kill, Kind::Kill, Kind::Broker, Kind::Broker, Kind::Power, Kind::Close, Kind::Reload];
-/// An end of the scheduler, or of what it talks to, at most so many seconds after this time.
+/// A fault of `ENDS`, at most `late` seconds after this time.
 fn end_after(dice: &mut Dice, number: u32, at: f64, late: f64) -> FaultPlan {
     let (at, kind) = (at + dice.seconds(0.0, late), *dice.pick(&ENDS));
     FaultPlan { number, at, kind, length: dice.seconds(0.0, 2.0), seed: dice.number() }
 }
 
-/// The scheduler's files.
+/// The path of the journal.
 pub const JOURNAL: &str = "/journal";
-/// Where the states of policies are kept.
+/// The path of the states of policies.
 pub const STATES: &str = "/states";
 
 impl Plan {
-    /// The plan of a seed, with what is to be kept of it.
+    /// The plan of a seed, with the parts of it that are to be kept.
     pub fn new(seed: u64, profile: Profile, keep: &Keep) -> Plan {
         let mut dice = Dice::new(seed, "plan");
         let parts = profile.parts(seed);

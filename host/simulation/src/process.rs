@@ -1,4 +1,4 @@
-//! A process of the scheduler: the real service, what it was sent and has not read, and the work that it started.
+//! A process of the scheduler: the real service, its unread messages, and the work that it started.
 //!
 //! Must never know where its messages go, nor when its turns are.
 
@@ -23,7 +23,7 @@ use crate::outside::Outside;
 
 /// Most turns in a row that nothing gave a reason for.
 const IDLE_TURNS_MAX: u32 = 20_000;
-/// A timer never rings at once: after so many microseconds at the earliest.
+/// The shortest delay of a timer, microseconds: none rings at once.
 const WAKE_MIN: Time = 100;
 
 /// The next turn of a process, if nothing happens before.
@@ -43,15 +43,15 @@ pub struct Process {
     pub life: u64,
     /// The service.
     pub service: Service,
-    /// What it has not read.
+    /// Messages that it has not read.
     pub inbox: VecDeque<Message>,
-    /// What it reaches outside of itself.
+    /// Everything that it reaches outside of itself.
     pub outside: Arc<Outside>,
     /// Its other thread.
     pub responder: Arc<Responder>,
     work: BTreeMap<u64, Work>,
     works: u64,
-    /// When it began.
+    /// The time at which it began.
     pub begun: Time,
     /// A turn is planned.
     pub turn: bool,
@@ -111,7 +111,7 @@ impl Process {
         self.outside.set_time(now, Duration::from_micros(time - self.begun));
     }
 
-    /// A message has arrived: true if it waits for a turn now, or else what is answered at once.
+    /// A message has arrived: true if it waits for a turn now; an answer at once comes as the error.
     pub fn hear(&mut self, message: Message, time: Time) -> Result<bool, Message> {
         let onward = match self.responder.hear(message) {
             Heard::Answer(answer) => return Err(answer),
@@ -131,7 +131,7 @@ impl Process {
         Ok(waits)
     }
 
-    /// A turn begins, in which it takes so many messages in. False if it has one turn after the other, and does nothing.
+    /// A turn begins, in which it takes `count` messages in. False if it has one turn after the other, and does nothing.
     pub fn begin_turn(&mut self, count: usize) -> bool {
         self.turn = false;
         self.idle = if count > 0 { 0 } else { self.idle + 1 };
@@ -161,7 +161,7 @@ impl Process {
         self.service.settle(waiting)
     }
 
-    /// When its next turn is; an earlier wake counts no more.
+    /// Plans the next turn; an earlier wake counts no more.
     pub fn plan_wake(&mut self, now: f64, time: Time) -> NextTurn {
         if !self.inbox.is_empty() || self.service.is_busy() {
             return NextTurn::Now;
@@ -174,8 +174,8 @@ impl Process {
         if at < Time::MAX / 2 { NextTurn::At(at.max(time) + WAKE_MIN, self.wake) } else { NextTurn::Never }
     }
 
-    /// The starts in a commit to the KVS: key and R. What is wrong with them: an R that cannot be read, or ranks that it was told
-    /// are down.
+    /// The starts in a commit to the KVS, with key and R, and the errors in them: an R that cannot be read, or ranks that it was
+    /// told are down.
     pub fn starts(&self, commit: &Message) -> (Vec<(String, Value)>, Vec<String>) {
         let read = commit.json().map_err(|error| error.to_string());
         let operations = match read.and_then(|payload| operations(&payload)) {
@@ -200,14 +200,14 @@ impl Process {
         (starts, wrong)
     }
 
-    /// Work was started; its number.
+    /// Work was started; returns its number.
     pub fn begin_work(&mut self, work: Work) -> u64 {
         self.works += 1;
         self.work.insert(self.works, work);
         self.works
     }
 
-    /// Work is done; its name, if it was not done before.
+    /// Work is done; returns its name, if it was not done before.
     pub fn end_work(&mut self, number: u64) -> Option<&'static str> {
         let work = self.work.remove(&number)?;
         let name = work.name();
@@ -217,7 +217,7 @@ impl Process {
         Some(name)
     }
 
-    /// What a message says of the ranks that are up.
+    /// Learns from a message which ranks are up.
     fn learn(&mut self, message: &Message) {
         if message.topic() != "resource.acquire" || message.errnum() != 0 {
             return;

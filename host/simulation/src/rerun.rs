@@ -13,12 +13,12 @@ use crate::components::{BROKEN, CompiledPolicies, RerunPolicies};
 use crate::disk::SimulatedDisk;
 use crate::plan::JOURNAL;
 
-/// What became of a rerun.
+/// The outcome of a rerun.
 #[derive(Debug, Default)]
 pub struct Rerun {
     /// Situations that were reached, of [`SITUATIONS`](crate::tally::SITUATIONS).
     pub reached: Vec<&'static str>,
-    /// It made other decisions.
+    /// The difference, if it made other decisions.
     pub broken: Option<String>,
 }
 
@@ -62,7 +62,7 @@ pub fn of(disk: &SimulatedDisk, compiled: &Arc<CompiledPolicies>) -> Rerun {
     rerun
 }
 
-/// What can be read of each file of a damaged journal is what was decided.
+/// Runs each file of a damaged journal again, as far as it can be read; returns the first difference.
 fn files_alone(journal: &Journal, disk: &SimulatedDisk, compiled: &Arc<CompiledPolicies>) -> Option<String> {
     journal.files().iter().find_map(|path| {
         let file = Journal::on(Arc::new(disk.clone()), path).ok()?;
@@ -79,8 +79,8 @@ fn files_alone(journal: &Journal, disk: &SimulatedDisk, compiled: &Arc<CompiledP
     })
 }
 
-/// Does a journal that is resumed from a checkpoint differ only by what that does not have? It has what policies save: not how
-/// often the policy of the tests was called, and not how a component's memory is laid out, which costs fuel.
+/// Does a journal that is resumed from a checkpoint differ only by state that the checkpoint lacks? It has the states that policies
+/// save: not the number of calls of the policy of the tests, and not the layout of a component's memory, which costs fuel.
 fn differs_by_what_is_not_saved(
     journal: &Journal,
     resumes: impl Fn(&CheckpointCause) -> bool,

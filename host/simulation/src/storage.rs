@@ -12,7 +12,7 @@ pub const SSD: u64 = 100;
 /// The path of the licences.
 const LICENCES: &str = "/c/licence0";
 
-/// What there is.
+/// The storage and the licences of a machine.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stores {
     /// Chassis, over which the nodes are spread in order; 0 for a machine without a graph.
@@ -25,7 +25,7 @@ pub struct Stores {
     pub by_unit: bool,
 }
 
-/// What a job asks for beside its nodes and cores.
+/// The storage and the licences that a job asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Beside {
     /// Units of storage beside each node; 0 for none.
@@ -37,14 +37,14 @@ pub struct Beside {
 /// See the module text.
 #[derive(Debug, Clone, Default)]
 pub struct Storage {
-    /// What there is.
+    /// The storage and the licences of the machine.
     pub stores: Stores,
-    /// Nodes.
+    /// The number of nodes.
     pub nodes: u32,
     held: BTreeMap<String, BTreeMap<u64, u64>>,
     /// Vertices that the scheduler was told are down.
     down: BTreeSet<String>,
-    /// Vertices that may be either.
+    /// Vertices that may be down or up.
     unsure: BTreeSet<String>,
 }
 
@@ -99,7 +99,7 @@ impl Storage {
         Some(json!({"nodes": nodes, "edges": edges}))
     }
 
-    /// What an R lists of storage and licences: units by path.
+    /// The storage and the licences that an R lists: units by path.
     ///
     /// # Errors
     /// A vertex is listed twice, or is not there.
@@ -174,7 +174,7 @@ impl Storage {
         &self.down
     }
 
-    /// These are being marked, so that they may be either.
+    /// These are being marked, so that they may be down or up.
     pub fn unsure(&mut self, paths: BTreeSet<String>) {
         self.unsure = paths;
     }
@@ -190,7 +190,7 @@ impl Storage {
         ends.any(|end| of.contains(&path[..end]))
     }
 
-    /// Can nothing be sure to start on a node, as far as marks go?
+    /// May a node be down, as far as marks go?
     pub fn may_be_down(&self, rank: u32) -> bool {
         self.may_be_marked(&self.node(rank))
     }
@@ -207,10 +207,10 @@ impl Storage {
         storage.chain(nodes).find(|path| Self::is_below(path, &self.down))
     }
 
-    /// A job has what its R lists from now on, on these ranks.
+    /// A job holds the units that its R lists from now on, on these ranks.
     ///
     /// # Errors
-    /// More is held than there is, or it is not what the job asked for.
+    /// More is held than there is, or the units are not what the job asked for.
     pub fn take(&mut self, job: u64, r: &Value, ranks: &BTreeSet<u32>, asked: Beside) -> Result<(), String> {
         let units = self.listed(r)?;
         for (path, units) in &units {
@@ -265,8 +265,8 @@ impl Storage {
         fit.sum::<u64>() >= u64::from(nodes)
     }
 
-    /// The nodes of each chassis, and beside how many of them there is the storage that is asked for; with all free, or as it is now.
-    /// Nothing for who asks for no storage.
+    /// The nodes of each chassis, and for how many of them it has the storage that is asked for; with all free, or as it is now.
+    /// Empty for a job without storage.
     pub fn limits(&self, asked: Beside, all: bool) -> Vec<(BTreeSet<u32>, u64)> {
         if asked.storage == 0 {
             return Vec::new();

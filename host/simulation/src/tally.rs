@@ -1,4 +1,4 @@
-//! What was seen over many seeds: faults by kind, situations that were reached, and those that never were.
+//! Counts over many seeds: faults by kind, situations that were reached, and those that never were.
 //!
 //! Must never know a single run.
 
@@ -88,7 +88,7 @@ pub struct Tally {
     pub faults: BTreeMap<Kind, u64>,
     /// Situations.
     pub reached: BTreeMap<&'static str, u64>,
-    /// Jobs submitted, starts, lives of schedulers, steps of the world, messages.
+    /// Jobs that were submitted.
     pub jobs: u64,
     /// Starts that the job manager accepted.
     pub starts: u64,
@@ -111,7 +111,7 @@ impl Tally {
         *self.faults.entry(kind).or_default() += 1;
     }
 
-    /// Count another run in.
+    /// Counts another run in.
     pub fn add(&mut self, other: &Tally) {
         for (kind, count) in &other.faults {
             *self.faults.entry(*kind).or_default() += count;

@@ -42,17 +42,17 @@ use operators::Asked;
 
 /// The time on the instance's clock when the world begins, seconds since the epoch.
 const EPOCH: f64 = 1_700_000_000.0;
-/// Most steps of one world; far above what any takes that ends.
+/// Most steps of one world; far more than any takes that ends.
 const STEPS_MAX: u64 = 3_000_000;
 
-/// What is planned.
+/// A step that is planned.
 #[derive(Debug)]
 enum Step {
     /// Bytes arrive on a connection.
     Piece { link: u64, to_broker: bool },
     /// The scheduler has its turn.
     Turn { life: u64 },
-    /// Nothing happened until this time.
+    /// The scheduler wakes, if nothing happened before.
     Wake { life: u64, number: u64 },
     /// Work is done.
     Work { life: u64, number: u64 },
@@ -82,7 +82,7 @@ enum Step {
     Check,
 }
 
-/// Disturbances that last, and until when.
+/// Disturbances that last, with their ends.
 #[derive(Debug, Default)]
 struct Weather {
     slow_commit: Time,
@@ -94,14 +94,14 @@ struct Weather {
     no_commits: u32,
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// What must not happen and did, with the time in seconds.
+    /// The first invariant that was broken, or a panic, with the time in seconds.
     pub broken: Option<(f64, String)>,
     /// The digest of all that happened.
     pub hash: u64,
-    /// What was seen.
+    /// The counts of the run.
     pub tally: Tally,
 }
 
@@ -117,9 +117,9 @@ pub struct World {
     resources: ResourceService,
     book: Book,
     calendar: Calendar,
-    /// The scheduler could not read what was reserved, and no operator accepted that.
+    /// The scheduler could not read the reservations, and no operator accepted that.
     unread: bool,
-    /// The scheduler that is asked to go on without.
+    /// The life of the scheduler that is asked to go on without reservations.
     accepting: Option<u64>,
     store: Store,
     disk: SimulatedDisk,
@@ -129,7 +129,7 @@ pub struct World {
     /// The number of the connection; 0 when there is none.
     link_number: u64,
     links: u64,
-    /// Which connection has which service.
+    /// The connection that has a service, by the name of the service.
     services: BTreeMap<String, u64>,
     /// The connection that acquired the resources.
     acquirer: u64,
@@ -139,18 +139,18 @@ pub struct World {
     /// The broker's configuration.
     config: Value,
     weather: Weather,
-    /// Since when the job manager serves this scheduler.
+    /// The time since which the job manager serves this scheduler.
     serving_since: Option<Time>,
     /// Requests that wait for an answer, by matchtag.
     asked: BTreeMap<u32, Asked>,
     last_tag: u32,
     /// Commits under way.
     committing: u32,
-    /// Of reservations.
+    /// Commits of reservations under way.
     keeping: u32,
-    /// When the last of them is done.
+    /// The time at which the last commit is done.
     last_commit: Time,
-    /// Counts what changes who holds what, or what the scheduler has to do.
+    /// Counts events that may change which job holds which resources, or the work of the scheduler.
     changes: u64,
     calm: bool,
     /// The builtin policy was asked for, and decides.
@@ -158,15 +158,15 @@ pub struct World {
     /// The scheduler took other settings after the faults.
     reloaded: bool,
     agreed: bool,
-    /// When the scheduler last gave its figures.
+    /// The time at which the scheduler last gave its figures.
     page: Time,
     head: Option<(u64, Time)>,
     marks: marks::Marks,
     properties: properties::Unread,
     groups: groups::Groups,
-    /// When starts of this scheduler were decided, by job.
+    /// The times at which starts of this scheduler were decided, by job.
     decided: BTreeMap<u64, Time>,
-    /// Up to these times ranks may be withheld that are up.
+    /// The times up to which ranks that are up may be withheld.
     withheld: BTreeMap<u32, Time>,
     end: Time,
     hash: TraceHash,
@@ -176,7 +176,7 @@ pub struct World {
 }
 
 impl World {
-    /// The world of a plan. With `trace`, every step is a line on standard error.
+    /// The world of a plan. With `trace`, its events go to the log, one a line.
     pub fn new(plan: Plan, compiled: Arc<CompiledPolicies>, trace: bool) -> World {
         let seed = plan.seed;
         let shape = Shape { cores: plan.cores, gpus: plan.gpus };
@@ -278,7 +278,7 @@ impl World {
         self.agenda.at(10 * SECOND, Step::Check);
     }
 
-    /// Run it to its end.
+    /// Runs the world to its end.
     pub fn run(mut self) -> Outcome {
         while self.broken.is_none() {
             let Some(step) = self.agenda.take() else { break };
@@ -366,7 +366,7 @@ impl World {
         self.broken.get_or_insert((time, what));
     }
 
-    /// Let parts of the broker act, and do what they want done.
+    /// Lets parts of the broker act, and carries out their orders.
     fn see(&mut self, act: impl FnOnce(&mut ResourceService, &mut JobManager, &mut Sight<'_>)) {
         let mut orders = Vec::new();
         let now = self.now();

@@ -1,8 +1,8 @@
 //! Answers that are kept for a while, so that any number of viewers costs an instance the same as one.
 //!
-//! A question is asked again after a second at the earliest, and after twenty times the time that its answer took: however
-//! slow an instance is, a question keeps it busy for a twentieth of its time at most. The scheduler bounds guests itself.
-//! Who asks meanwhile gets the answer that is there, and who does not want to wait gets the last one. An instance that refuses to answer again so soon leaves the last answer standing.
+//! A question is asked again after twenty times the time that its answer took, but after [`KEPT_MIN`] at the earliest and
+//! [`KEPT_MAX`] at the latest. The scheduler bounds guests itself. A page that asks meanwhile gets the answer that is there; a page
+//! that does not wait gets the last one. An instance that refuses to answer again so soon leaves the last answer standing.
 //!
 //! Must never know a page, or what an answer says.
 
@@ -18,7 +18,7 @@ use crate::source::{Refused, Source};
 pub const KEPT_MIN: Duration = Duration::from_secs(1);
 /// Longest time between two equal questions of clients that wait for an answer.
 pub const KEPT_MAX: Duration = Duration::from_secs(15);
-/// Part of its time that an instance spends on one question at most: one in this many.
+/// Multiple of the time that an answer took, after which its question is asked again.
 const SHARE: u32 = 20;
 /// Longest time that an answer stands when further ones are refused.
 const STANDS_MAX: Duration = Duration::from_secs(120);
@@ -115,7 +115,7 @@ impl Answers {
         answer
     }
 
-    /// As [`get`](Self::get), but the last answer where the next one takes longer than this; that one comes for the next who asks.
+    /// As [`get`](Self::get), but gives the last answer where the next one takes longer than `wait`; a later question gets that one.
     ///
     /// # Errors
     /// The refusal; [`Refused::is_late`] where there is no answer yet.
@@ -126,7 +126,7 @@ impl Answers {
         payload: Value,
     ) -> Result<Arc<Value>, Refused> {
         let (answers, question) = (Arc::clone(self), self.question(format!("{topic} {payload}")));
-        // Asking goes on without the page that asks; a page that waits for another's question leaves nothing behind.
+        // A question goes on without the page that asked it. A page that waits for the question of another page starts no task.
         let is_asked = question.kept.try_lock().is_err();
         let asked = async {
             match is_asked {
@@ -142,7 +142,7 @@ impl Answers {
         last.filter(|(_, given)| stands(*given)).map(|(answer, _)| answer).ok_or_else(Refused::late)
     }
 
-    /// Change something; every question is asked anew then.
+    /// Makes a change; every question is asked anew afterwards.
     ///
     /// # Errors
     /// The refusal; always, without control.
@@ -155,7 +155,7 @@ impl Answers {
         answer
     }
 
-    /// What a change would do, asked in a way that changes nothing; never kept.
+    /// The effect that a change would have, asked in a way that changes nothing; never kept.
     ///
     /// # Errors
     /// The refusal; always, without control.
@@ -166,7 +166,7 @@ impl Answers {
         }
     }
 
-    /// The question of this name; the one that was not asked for longest gives way.
+    /// The question of this name; the question that was asked least recently gives way.
     fn question(&self, name: String) -> Arc<Question> {
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         let wanted = |question: &Question| *question.wanted.lock().unwrap_or_else(PoisonError::into_inner);

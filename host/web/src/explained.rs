@@ -1,4 +1,4 @@
-//! What is asked about a job that waits, and how the nodes of the answer are split: for the command and for the page.
+//! Questions about a job that waits, and the split of the nodes of the answer: for the command and for the page.
 //!
 //! Must never add a time or a reason of its own.
 

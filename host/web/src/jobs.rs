@@ -22,7 +22,7 @@ pub(crate) struct Job {
     pub(crate) submit: Option<f64>,
     /// Start, seconds since the epoch.
     pub(crate) start: f64,
-    /// End; of a running job nothing.
+    /// End; `None` for a running job.
     pub(crate) end: Option<f64>,
     /// The time at which its limit ends, infinite without one.
     pub(crate) limit: f64,
@@ -55,7 +55,7 @@ impl Job {
         })
     }
 
-    /// What it is drawn as: running, or how it ended.
+    /// State of the job in pictures: running, or how it ended.
     pub(crate) fn outcome(&self) -> &'static str {
         match (self.end, self.result) {
             (None, _) => "running",

@@ -1,4 +1,4 @@
-//! What is known of an instance: the answers that a page is made from, by name, and which of them are missing.
+//! The answers of an instance from which a page is made, by name, and the names of those that are missing.
 //!
 //! A page is a function of these alone. Must never know how a page looks.
 
@@ -15,7 +15,7 @@ use crate::answers::Answers;
 pub(crate) const RUNNING_MAX: u64 = 4096;
 /// The same of jobs that have ended.
 pub(crate) const ENDED_MAX: u64 = 1000;
-/// What is asked of each job of a list.
+/// Attributes that are asked of each job of a list.
 const ATTRIBUTES: [&str; 14] = [
     "userid",
     "queue",
@@ -40,7 +40,7 @@ pub(crate) enum Ask {
     Info,
     /// The scheduler's counters.
     Stats,
-    /// Policies, and who decides.
+    /// Policies, and the one that decides.
     Policies,
     /// The scheduler's figures.
     Metrics,
@@ -107,7 +107,7 @@ pub struct Known {
     gone: bool,
     /// Real time, seconds since the epoch: the time of an instance that tells none.
     clock: f64,
-    /// Pages offer what can be changed.
+    /// Pages offer changes.
     control: bool,
     /// Longest wait of a client for an answer that takes long.
     wait: Option<Duration>,
@@ -116,17 +116,17 @@ pub struct Known {
 }
 
 impl Known {
-    /// Nothing yet, at this time in seconds since the epoch; do pages offer what can be changed?
+    /// No answers yet, at this time in seconds since the epoch; do pages offer changes?
     pub(crate) fn at(clock: f64, control: bool) -> Known {
         Known { clock, control, ..Known::default() }
     }
 
-    /// Do pages offer what can be changed?
+    /// Do pages offer changes?
     pub(crate) fn has_control(&self) -> bool {
         self.control
     }
 
-    /// The same for who does not wait for longer than this for expected starts of waiting jobs, the only answer that takes long.
+    /// The same for a client that waits at most this long for expected starts of waiting jobs, the only answer that takes long.
     pub(crate) fn within(self, wait: Duration) -> Known {
         Known { wait: Some(wait), ..self }
     }

@@ -4,13 +4,13 @@
 //! its user may not ask. A page is made on the server and needs no script; a small one sends for changes.
 //!
 //! - `source.rs` asks an instance; `answers.rs` keeps answers, so that many viewers cost the same as one.
-//! - `known.rs` is what is known of an instance; `machine.rs`, `reserved.rs`, `jobs.rs` and `metrics.rs` read it.
-//! - `told.rs` is what is said of it, in words and numbers; `rates.rs` is what happened between two looks.
-//! - `terminal/` shows it in a terminal.
+//! - `known.rs` has the answers for a page; `machine.rs`, `reserved.rs`, `jobs.rs` and `metrics.rs` read them.
+//! - `summary.rs` puts them into words and numbers; `rates.rs` has the changes between two looks at the counters.
+//! - `terminal/` shows them in a terminal.
 //! - `past.rs` has the answers of times of the past.
-//! - `page/` makes pages of it, `draw/` their pictures.
-//! - `live.rs` finds what changed for those who watch.
-//! - `server/` has HTTP: who may come in, what is answered, and within which bounds.
+//! - `page/` makes pages of answers, `draw/` their pictures.
+//! - `live.rs` finds the changes of pages that are watched.
+//! - `server/` has HTTP: access, answers, and their bounds.
 //!
 //! Must never know how a schedule is made, and must never change anything unless it was started with control.
 
@@ -51,7 +51,7 @@ pub async fn render(answers: &Arc<Answers>, address: &str, clock: f64) -> Option
     Some(page::frame(&recorded(false), &page, &known, &page.show(&known), None).into_string())
 }
 
-/// The same of an address with a time, `?at=`, from what `times` has; the error says why there is no such page.
+/// The same of an address with a time, `?at=`, from the answers of `times`; the error says why there is no such page.
 pub async fn render_past(times: &Times, address: &str) -> Option<Result<String, String>> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let (at, query) = past::At::split(query);

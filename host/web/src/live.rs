@@ -1,4 +1,4 @@
-//! Changes for those who watch a page: it is made again at most once a second, once for all who watch it, and each gets the
+//! Changes of watched pages: a page is made again at most once a second, once for all its clients, and each client gets the
 //! sections that differ from those it has.
 //!
 //! Must never know HTTP.
@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Most pages that are watched at a time.
 const BOARDS_MAX: usize = 64;
 
-/// A name for what a text says.
+/// The hash of a text, in hexadecimal digits.
 pub(crate) fn hash(text: &str) -> String {
     let fnv = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -35,7 +35,7 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// What differs from sections with these hashes, which are brought up to date; `None` if nothing does.
+    /// Sections that differ from those with these hashes, which are brought up to date; `None` if no section does.
     pub(crate) fn news(&self, have: &mut BTreeMap<String, String>) -> Option<Value> {
         let mut changed = Map::new();
         for (id, (hash, body)) in &self.sections {

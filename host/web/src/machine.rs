@@ -1,4 +1,4 @@
-//! The nodes of an instance and their states, from what its resource service tells (R of RFC 20), in the order of its racks.
+//! The nodes of an instance and their states, from the answers of its resource service (R of RFC 20), in the order of its racks.
 //!
 //! Must never know how a node looks.
 
@@ -10,13 +10,13 @@ use crate::known::{Known, rows};
 use crate::reserved::{Reserved, reservations};
 use crate::words;
 
-/// What a node can be used for at the moment.
+/// The state of a node: free, in use in part or in full, reserved, drained or down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum State {
     Free,
     Part,
     Full,
-    /// No job uses it, and a reservation that has begun keeps it.
+    /// No job uses the node, and a reservation that has begun has it.
     Reserved,
     Drained,
     Down,
@@ -177,7 +177,7 @@ fn stem(host: &str) -> &str {
     host.trim_end_matches(|c: char| c.is_ascii_digit())
 }
 
-/// For each rank, whether a reservation that has begun has it, and the reservation that does or will next.
+/// For each rank, whether a reservation that has begun has it, and the reservation that has it, or has it next, in words.
 fn by_rank(all: &[Reserved]) -> BTreeMap<u32, (bool, String)> {
     let mut found = BTreeMap::new();
     for one in all {
@@ -225,7 +225,7 @@ impl RanksOfRacks {
     }
 }
 
-/// The nodes from one on, of one stem each, cut into parts of equal size: 16 of a small machine, 64 or 128 of larger ones.
+/// Nodes from `from` on in runs of one stem, cut into parts of equal size: 16 nodes of a small machine, 64 or 128 of larger ones.
 fn runs(nodes: &[Node], from: usize) -> Vec<Rack> {
     let size = match nodes.len() {
         0..=256 => 16,

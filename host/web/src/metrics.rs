@@ -28,7 +28,7 @@ pub(crate) fn samples(page: &str, name: &str) -> Vec<Sample> {
     page.lines().filter_map(of).take(SAMPLES_MAX).collect()
 }
 
-/// Labels up to the closing brace, and what follows.
+/// Labels up to the closing brace, and the rest of the line.
 fn labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let mut found = BTreeMap::new();
     loop {

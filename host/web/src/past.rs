@@ -25,7 +25,7 @@ const KEPT_MAX: usize = 4;
 const WAITING_MAX: usize = 16;
 /// Most characters of a time that is none, in the words about it.
 const WRONG_CHARS: usize = 64;
-/// What is a time, in words.
+/// Accepted times, in words.
 pub(crate) const ACCEPTED: &str = "accepted are 2026-11-23, 2026-11-23T12:00 and 2026-11-23T12:00:30, in UTC or with an offset such as \
                         +01:00 after them, and seconds since the epoch";
 
@@ -103,7 +103,7 @@ struct Shared {
     began: Instant,
     kept: Mutex<VecDeque<(f64, Arc<Answers>)>>,
     waiting: Arc<Semaphore>,
-    /// Held by who looks.
+    /// Held by the task that looks for a state.
     looks: tokio::sync::Mutex<()>,
 }
 
@@ -114,7 +114,7 @@ impl std::fmt::Debug for Times {
 }
 
 impl Times {
-    /// What this knows; without one, nothing of the past is shown.
+    /// The times that `past` knows; without it, nothing of the past is shown.
     pub fn new(past: Option<Box<dyn Past>>) -> Times {
         Times(Arc::new(Shared {
             past,
@@ -130,7 +130,7 @@ impl Times {
         self.0.past.is_some()
     }
 
-    /// What is known of a page as of then. The error is for people.
+    /// The answers for a page as of then. The error is for people.
     pub(crate) async fn gather(&self, page: &Page, at: &At) -> Result<Known, String> {
         if let Some(why) = page.not_in_past() {
             return Err(why.to_owned());

@@ -1,4 +1,4 @@
-//! What happened between two looks at a scheduler's counters, by policy: passes, fuel, time, decisions, breaches.
+//! Changes between two looks at a scheduler's counters, by policy: passes, fuel, time, decisions, breaches.
 //!
 //! Must never ask anything.
 
@@ -37,8 +37,8 @@ fn same_queue<'a>(before: &'a Value, queue: &Value) -> &'a Value {
     own(before).find(same).unwrap_or(&Value::Null)
 }
 
-/// What happened between two answers of `sched-fluxgate.stats-get`, the first of which may be null: a row for the default policy, one for each queue with a policy of its own, and one for
-/// each shadow.
+/// Changes between two answers of `sched-fluxgate.stats-get`, the first of which may be null: a row for the default policy, one for
+/// each queue with a policy of its own, and one for each shadow.
 pub fn between(before: &Value, now: &Value) -> Value {
     let (engine, was) = (&now["engine"], &before["engine"]);
     let nothing = Value::Null;
@@ -46,7 +46,7 @@ pub fn between(before: &Value, now: &Value) -> Value {
         let all = before["queues"].as_array().map(Vec::as_slice).unwrap_or_default();
         all.iter().find(|was| was["name"] == queue["name"]).unwrap_or(&nothing).clone()
     };
-    // What queues with policies of their own did is not the default policy's.
+    // The counters of the engine include those of queues with policies of their own.
     let others = |key: &str| own(now).map(|queue| since(&known(queue)[key], &queue[key])).sum::<u64>();
     let mine = |key: &str| since(&was[key], &engine[key]).saturating_sub(others(key));
     let passes = mine("passes");

@@ -1,6 +1,6 @@
 //! Reservations of nodes by people, as the pictures have them; without those that float, whose nodes take short jobs.
 //!
-//! Must never know how one looks.
+//! Must never know how a reservation looks.
 
 use fluxgate_formats::Idset;
 use serde_json::Value;
@@ -40,13 +40,13 @@ impl Reserved {
         (one["state"] != "over" && one["float"].is_null() && !reserved.times.is_empty()).then_some(reserved)
     }
 
-    /// What it is, by name.
+    /// Its kind and its name.
     pub(crate) fn title(&self) -> String {
         let kind = if self.maintenance { "maintenance" } else { "reservation" };
         format!("{kind} {}", self.name)
     }
 
-    /// The same with the time that matters now.
+    /// The same with its end if it has begun, else with its start.
     pub(crate) fn told(&self) -> String {
         let (start, end) = self.times.first().copied().unwrap_or_default();
         match self.on {

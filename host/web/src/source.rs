@@ -1,4 +1,4 @@
-//! Where answers come from: an instance, what is known of its past, or answers that were written down.
+//! Sources of answers: an instance, its past, or answers that were written down.
 //!
 //! Must never know a page.
 
@@ -26,7 +26,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// No scheduler answers.
+    /// The connection to the instance is lost, or cannot be made.
     pub fn is_gone(&self) -> bool {
         self.errnum == errno::ECANCELED
     }
@@ -66,9 +66,9 @@ impl Source for Box<dyn Source> {
 /// The answers of a time, when they are found. The error is for people.
 pub type Looking<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Source>, String>> + Send + 'a>>;
 
-/// Something that knows what an instance was.
+/// The past of an instance.
 pub trait Past: Send + Sync + 'static {
-    /// What would have answered at this time, seconds since the epoch.
+    /// The source that would have answered at this time, seconds since the epoch.
     fn at(&self, time: f64) -> Looking<'_>;
 }
 

@@ -1,4 +1,4 @@
-//! What pages and the terminal say alike: figures, reasons, rows and warnings, in words and numbers, before they are laid out.
+//! Figures, reasons, rows and warnings that pages and the terminal share, in words and numbers, before they are laid out.
 //!
 //! Must never know a layout, and must never find a reason or a time itself.
 
@@ -13,7 +13,7 @@ use crate::words::{self, result_name, state_name};
 /// A figure of the machine: in use, and all of it.
 pub(crate) type Used = (f64, f64);
 
-/// How full the machine is, and who decides.
+/// Use of the machine, and the policy that decides.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figures {
     pub(crate) cores: Used,
@@ -39,7 +39,7 @@ pub(crate) fn number(value: &Value) -> f64 {
 /// The figures of the answers `stats`, `metrics`, `policies` and `order`.
 pub(crate) fn figures(known: &Known) -> Figures {
     let (stats, policies) = (known.get("stats"), known.get("policies"));
-    // What is neither free nor down is in use; only the figures tell them apart.
+    // Resources that are neither free nor down are in use; only the answer `metrics` tells them apart.
     let text = known.get("metrics")["metrics"].as_str().unwrap_or_default();
     let in_state = |what: &str, state: &str| {
         let all = samples(text, &format!("fluxgate_{what}"));
@@ -127,7 +127,7 @@ pub(crate) fn queues(known: &Known) -> &[Value] {
     if named { queues } else { &[] }
 }
 
-/// What a waiting job asks for.
+/// The nodes that a waiting job asks for, or its cores.
 pub(crate) fn size(job: &Value) -> String {
     match (job["nodes"].as_u64().unwrap_or(0), job["cores"].as_u64().unwrap_or(0)) {
         (0, cores) => words::many(cores, "core"),
@@ -135,7 +135,7 @@ pub(crate) fn size(job: &Value) -> String {
     }
 }
 
-/// Where an expected start comes from, if it is known.
+/// The origin of an expected start, if it is known.
 pub(crate) fn source(job: &Value) -> Option<&str> {
     match job["as"].as_str() {
         Some("reserved") => Some("reserved"),
@@ -178,7 +178,7 @@ pub(crate) fn facts(job: &Value) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// When a waiting job starts, from the answer `why`: labels and times in words.
+/// The start of a waiting job, from the answer `why`: labels and times in words.
 pub(crate) fn starts(why: &Value, now: f64) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     let at = |value: &Value| value.as_f64().map(|time| words::until(time - now));
@@ -192,7 +192,7 @@ pub(crate) fn starts(why: &Value, now: f64) -> Vec<(&'static str, String)> {
     found
 }
 
-/// What would help a waiting job, from the answer `why`: a change, and what follows.
+/// Changes that would help a waiting job, from the answer `why`, each with its effect.
 pub(crate) fn helps(why: &Value, now: f64) -> Vec<(String, String)> {
     let follows = |help: &Value| match help["as"].as_str() {
         Some("free") => "starts at once".to_owned(),
@@ -201,7 +201,7 @@ pub(crate) fn helps(why: &Value, now: f64) -> Vec<(String, String)> {
     rows(&why["helps"]).iter().map(|help| (words::plain(&help["change"]), follows(help))).collect()
 }
 
-/// What needs a person; true where nothing is scheduled.
+/// Warnings for operators, each with true where nothing is scheduled.
 pub(crate) fn trouble(known: &Known) -> Vec<(bool, String)> {
     if let Some(why) = known.gone() {
         return vec![(true, format!("No answer from the instance: {why}"))];

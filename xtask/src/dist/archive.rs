@@ -15,7 +15,7 @@ const MADE_BY: u16 = (3 << 8) | NEEDED;
 /// Deflated, with names in UTF-8.
 const DEFLATED: u16 = 8;
 const UTF8: u16 = 1 << 11;
-/// The first day of the format, 1980-01-01: who installs a wheel sets times of its own.
+/// The first day of the format, 1980-01-01: an installer of a wheel sets times of its own.
 const DATE: u16 = (1 << 5) | 1;
 /// A regular file, in the mode of Unix.
 const REGULAR: u32 = 0o100_000;

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use super::Dist;
 use crate::house::{Program, files};
 
-/// What is packed.
+/// Contents of a package.
 pub(super) struct Bundle<'a> {
     pub(super) dist: &'a Dist<'a>,
     pub(super) program: &'a Path,
@@ -22,8 +22,8 @@ pub(super) struct Bundle<'a> {
     pub(super) bill: &'a Path,
 }
 
-/// What a tarball has of an installation: the rest holds paths of the place of installation, which `fluxgate install` of the
-/// unpacked program fills in.
+/// Parts of an installation that a tarball has. The rest holds paths of the place of installation, which `fluxgate install` of
+/// the unpacked program fills in.
 const PORTABLE: [&str; 3] = ["bin", "lib/fluxgate/policies", "share"];
 
 impl Bundle<'_> {
@@ -87,7 +87,7 @@ impl Bundle<'_> {
              wait and run. It can also replay workload logs, and run an embedded instance without Flux.\n"
         );
         fs::write(about.join("control"), control)?;
-        // What an administrator may change is kept by an upgrade.
+        // An upgrade keeps the files that an administrator may change.
         let etc: String = files(&staged.join("etc"))?
             .iter()
             .map(|path| Ok(format!("/{}\n", path.strip_prefix(&staged)?.display())))

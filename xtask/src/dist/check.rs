@@ -13,7 +13,7 @@ use super::{Built, Dist, digest};
 use crate::house::Program;
 use crate::tools;
 
-/// What is run with an unpacked package, as `sh -c`: an instance, a job to its end, a policy in place of another, the end.
+/// The trial of an unpacked package, as `sh -c`: an instance, a job to its end, a policy in place of another, the end.
 const TRIAL: &str = "set -e\n\
     fluxgate up --nodes 2 --cores 4 --detach > /dev/null\n\
     id=$(fluxgate submit -n2 -t 1m --simulate 0.01s)\n\
@@ -26,9 +26,9 @@ const SCHEDULED: &str = "scheduled";
 /// The environment of the trial in a root that has only the package.
 const SETTINGS: &str =
     "PATH=/usr/bin:/bin FLUXGATE_DIR=/tmp/instance HOME=/tmp\nexport PATH FLUXGATE_DIR HOME\n";
-/// What the wheel depends on, fetched once for the trial without network.
+/// Packages that the wheel depends on, fetched once for the trial without network.
 const NEEDED: &str = "numpy>=1.23";
-/// What is run with the module of the wheel.
+/// The trial of the module of the wheel.
 const REPLAY: &str = "import fluxgate as fg; log = fg.Log.lublin99(300, cores=64, seed=1); \
     assert 'sjf' in fg.policies(); print(fg.replay(log, ['easy', 'sjf'])['sjf'].jobs['wait'].mean())";
 
@@ -131,7 +131,7 @@ fn try_out(package: &Path) -> Result<()> {
         tar.arg("--directory").arg(root.join("usr")).run()?;
     }
     let unpacked = begin.elapsed();
-    // The root that is around it is no part of the package.
+    // The C library and the shell of the root are no part of the package.
     for program in [root.join("usr/bin/fluxgate"), PathBuf::from("/bin/sh")] {
         libraries(&program, &root)?;
     }
@@ -140,7 +140,7 @@ fn try_out(package: &Path) -> Result<()> {
     fs::create_dir_all(root.join("proc"))?;
     fs::create_dir_all(root.join("dev"))?;
     let begin = Instant::now().checked_sub(unpacked).unwrap_or(begin);
-    // A user and a network of its own: nobody but root may change the root of the file system otherwise.
+    // A user and a network of its own: only root may change the root of the file system otherwise.
     let inside = format!(
         "mount -t proc proc {0}/proc && touch {0}/dev/null && mount --bind /dev/null {0}/dev/null && exec chroot {0} /bin/sh -c '{1}'",
         root.display(),
@@ -188,7 +188,7 @@ mod tests {
         let names = b"\0GLIBC_2.2.5\0GLIBC_2.28\0GLIBC_2.9\0GLIBC_PRIVATE\0GLIBC_";
         assert_eq!(newest_glibc(names), Some((2, 28)));
         assert_eq!(newest_glibc(b"static"), None);
-        // This test is linked against the one of this machine.
+        // This test is linked against the glibc of this machine.
         assert!(
             newest_glibc(&fs::read(std::env::current_exe().unwrap()).unwrap()).is_some_and(|v| v > (2, 0))
         );

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: what is handed to users. A small program with its policies inside, for every Linux of this processor since
+//! `cargo xtask dist`: packages for users. A small program with its policies inside, for every Linux of this processor since
 //! glibc 2.28; a tarball and a Debian package of it, both with man pages and completions; a wheel of the Python package with the
 //! program inside; a bill of materials; their digests. The same commit gives the same bytes.
 //!
@@ -52,7 +52,7 @@ pub(crate) struct Options {
     check: bool,
 }
 
-/// What a build gives.
+/// Results of a build.
 #[derive(Clone)]
 struct Built {
     program: PathBuf,
@@ -60,7 +60,7 @@ struct Built {
     module: Option<PathBuf>,
 }
 
-/// What is being made.
+/// Packages that are being made.
 struct Dist<'a> {
     house: &'a House,
     /// The folder of packages.
@@ -174,7 +174,7 @@ impl Dist<'_> {
         let home =
             env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
         let home = home.context("neither CARGO_HOME nor HOME is set")?;
-        // The last one that fits wins, so that the narrower ones come later.
+        // The last prefix that fits wins, so that the narrower ones come later.
         let places = [(home.as_path(), "/cargo"), (self.house.root(), "/fluxgate"), (target, "/target")];
         let rust: Vec<String> =
             places.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();

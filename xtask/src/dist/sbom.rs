@@ -35,7 +35,7 @@ fn checksums(lock: &str) -> Result<BTreeMap<(String, String), String>> {
     Ok(packages.iter().filter_map(row).collect())
 }
 
-/// What a node of the resolved graph leads to in the program itself: neither tests nor builds.
+/// Packages that a node of the resolved graph needs in the program itself, without those for tests and builds.
 fn linked(node: &Value) -> impl Iterator<Item = &str> {
     let deps = node["deps"].as_array().into_iter().flatten();
     let normal =

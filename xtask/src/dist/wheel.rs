@@ -1,5 +1,5 @@
 //! The wheel of the Python package with the program inside: `pip install` gives the module and the command `fluxgate`. The form is
-//! that of the specification of binary distributions; what the package says of itself is in `python/pyproject.toml`.
+//! that of the specification of binary distributions; the metadata of the package are in `python/pyproject.toml`.
 //!
 //! Must never build anything.
 
@@ -20,7 +20,7 @@ use crate::house::files;
 const ABI: &str = "cp310-abi3";
 /// The module as Python looks for it.
 const MODULE: &str = "_fluxgate.abi3.so";
-/// The keys of the package's table that are told.
+/// The keys of the package's table that the metadata have.
 const KEYS: [&str; 9] = [
     "name",
     "description",
@@ -32,7 +32,7 @@ const KEYS: [&str; 9] = [
     "classifiers",
     "optional-dependencies",
 ];
-/// Licenses of what is inside.
+/// Licenses of the contents.
 const LICENSES: [&str; 2] = ["LICENSE", "LICENSE.GPL-3"];
 
 impl Dist<'_> {
@@ -105,7 +105,7 @@ impl Wheel {
     }
 }
 
-/// What the package says of itself, in the form of core metadata.
+/// The metadata of the package, in the form of core metadata.
 fn metadata(project: &str, readme: &str, version: &str) -> Result<String> {
     let table: Table = project.parse().context("python/pyproject.toml")?;
     let project = table.get("project").and_then(Value::as_table).context("pyproject.toml: no `project`")?;

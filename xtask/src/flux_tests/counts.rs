@@ -1,4 +1,4 @@
-//! What a script said, in the Test Anything Protocol.
+//! Results of a script, from its output in the Test Anything Protocol.
 
 /// The results of a script.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(super) struct Counts {
     pub(super) failed: usize,
     /// Names of the cases that failed.
     pub(super) names: Vec<String>,
-    /// Why there are no counts, or not of all cases.
+    /// The reason why there are no counts, or not of all cases.
     pub(super) cut: Option<String>,
 }
 

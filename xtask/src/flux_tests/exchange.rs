@@ -28,7 +28,7 @@ const RECORDS: [(&str, &str, bool); 4] = [
     ("`rv1_nosched` beside a graph", "rv1_nosched", true),
 ];
 
-/// Makes the machine, and functions for both schedulers; `$FORMAT`, `$GRAPH` and `$FIRST` (`ours` or `theirs`) say what is tried.
+/// Makes the machine, and functions for both schedulers; `$FORMAT`, `$GRAPH` and `$FIRST` (`ours` or `theirs`) name the trial.
 const SCRIPT: &str = r#"
 set -e
 for begins in sched-fluxion-qmanager sched-fluxion-feasibility sched-fluxion-resource sched-simple; do
@@ -157,7 +157,7 @@ pub(super) fn run(house: &House, tree: &Tree, write: bool, limit: u64) -> Result
     Ok(())
 }
 
-/// One exchange in an instance of its own: what a cell says of it.
+/// One exchange in an instance of its own, as the text of a cell.
 fn exchange(
     house: &House,
     tree: &Tree,
@@ -192,7 +192,7 @@ fn exchange(
     }
 }
 
-/// A cell.
+/// The text of a cell.
 fn told(result: &Value) -> Result<String> {
     let number = |key: &str| result[key].as_u64().with_context(|| format!("{key}: found {}", result[key]));
     let (alive, twice, running) = (number("alive")?, number("twice")?, number("running")?);

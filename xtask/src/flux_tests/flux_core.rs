@@ -51,7 +51,7 @@ pub(super) fn suite(house: &House, tree: &Path) -> Result<Suite> {
     })
 }
 
-/// What a `flux` says of itself.
+/// The version that a `flux` prints.
 pub(super) fn version(flux: &Path) -> Result<String> {
     let said = Program::new(flux).arg("version").read()?;
     let version = said.lines().find_map(|line| line.strip_prefix("libflux-core:")).unwrap_or("").trim();

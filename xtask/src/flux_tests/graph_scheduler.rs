@@ -64,13 +64,13 @@ impl Tree {
         Ok(Tree { source, build, bin, version: format!("{}, {version}", flux_core::version(&flux)?) })
     }
 
-    /// The version, after what a suite of another name has.
+    /// The versions of flux-core and flux-sched.
     pub(super) fn version(&self) -> &str {
         &self.version
     }
 }
 
-/// Where cmake keeps what was configured.
+/// The file in which cmake keeps its configuration.
 const CACHE: &str = "CMakeCache.txt";
 
 /// The value of an entry `NAME:TYPE=VALUE`.

@@ -60,15 +60,15 @@ type Environment = Vec<(&'static str, OsString)>;
 #[derive(Debug)]
 struct Suite {
     table: Table,
-    /// What it is a suite of, with the version.
+    /// The tested software, with its version.
     version: String,
     /// The folder of its scripts.
     scripts: PathBuf,
     /// The folder that they are run in.
     folder: PathBuf,
-    /// What comes before the path of a script.
+    /// Words of the command before the path of a script.
     before: Vec<OsString>,
-    /// Whether a script is told to make its files in a folder of its own. Those that find programs from there are not.
+    /// Whether a script is told to make its files in a folder of its own. Scripts that find programs from there are not.
     apart: bool,
     /// The environment with Fluxgate.
     ours: Environment,
@@ -115,8 +115,8 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
 }
 
 impl Suite {
-    /// Runs those of its scripts that are named, or all of its table. Each row is written when it is there: a run takes its time
-    /// and may be ended.
+    /// Runs those of its scripts that are named, or all of its table. Each row is written at the end of its script, since a run
+    /// takes long and may be ended.
     fn run(&self, house: &House, options: &Options, named: &BTreeSet<&str>, run: &str) -> Result<()> {
         let page = house.root().join(PAGE);
         let read = || fs::read_to_string(&page).with_context(|| format!("{}", page.display()));
@@ -174,7 +174,7 @@ impl Suite {
         }
         command.current_dir(&self.folder);
         command.env("FLUXGATE_POLICIES", house.policies());
-        // A script has a home of its own: each start of the scheduler would compile its policies anew.
+        // A script has a home of its own: without this cache, each start of the scheduler would compile its policies anew.
         command.env("XDG_CACHE_HOME", house.target().join("flux-tests"));
         for name in ["FLUX_URI", "FLUX_SCHED_TEST_INSTALLED", "FLUX_TEST_INSTALLED_PATH"] {
             command.env_remove(name);

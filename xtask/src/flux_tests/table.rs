@@ -17,7 +17,7 @@ pub(super) const PAGE: &str = "docs/flux-core-tests.md";
 pub(super) struct Table {
     /// The heading that it stands under.
     pub(super) heading: &'static str,
-    /// Whether it has a column of what the replaced scheduler itself passes.
+    /// Whether it has a column for the results of the replaced scheduler itself.
     pub(super) beside: bool,
 }
 
@@ -28,19 +28,19 @@ pub(super) struct Row {
     pub(super) failed: String,
     /// Day and commit.
     pub(super) run: String,
-    /// What the replaced scheduler itself passes.
+    /// The results of the replaced scheduler itself.
     pub(super) beside: String,
     pub(super) reason: String,
 }
 
 impl Row {
-    /// The row of a script that was run. The reason of the row before goes with the last failure that it told of; `beside` stays
+    /// The row of a script that was run. The reason of the row before is left out when the last failure is gone; `beside` stays
     /// where the replaced scheduler was not run.
     pub(super) fn new(counts: &Counts, run: &str, beside: Option<&Counts>, before: Option<&Row>) -> Row {
         let Counts { passed, failed, cut, .. } = counts;
         let told = before.map_or("", |row| &row.reason);
         let reason = match cut {
-            // What was added by hand stays.
+            // Words that were added by hand stay.
             Some(why) if !told.starts_with(why.as_str()) => why,
             None if *failed == 0 && before.is_some_and(|row| row.failed != "0") => "",
             _ => told,
@@ -167,7 +167,7 @@ mod tests {
         let row = &before["t1-a"];
         assert_eq!((row.passed.as_str(), row.beside.as_str(), row.reason.as_str()), ("3", "4 passed", "(a)"));
 
-        // Where the replaced scheduler is not run, what the page says of it stays.
+        // Where the replaced scheduler is not run, its results on the page stay.
         let text =
             BESIDE.with(&text, "t1-a", &Row::new(&counted(2, 2), "now, def", None, Some(row))).unwrap();
         let all = counted(4, 1);

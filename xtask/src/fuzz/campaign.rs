@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::resource::{UsageWho, getrusage};
 
-/// What one run came to.
+/// The result of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Run {
     /// Processor time, seconds.

@@ -120,7 +120,7 @@ fn found(house: &House, target: &str) -> PathBuf {
     house.target().join("fuzz/corpus").join(target)
 }
 
-/// A run of one target for so long.
+/// A run of one target for this many seconds.
 fn fuzzing(house: &House, binary: &Path, target: &str, seconds: u64) -> Result<Command> {
     // The first folder takes new inputs; the corpus in the tree is only read.
     let found = found(house, target);
@@ -140,7 +140,7 @@ fn fuzzing(house: &House, binary: &Path, target: &str, seconds: u64) -> Result<C
     Ok(command)
 }
 
-/// Adds to the corpus in the tree what it lacks: of the smallest set of inputs that reaches all that was reached, the smallest files.
+/// Adds inputs to the corpus in the tree: of the smallest set that reaches all that was reached, the smallest files that the tree lacks.
 fn keep(house: &House, binary: &Path, target: &str) -> Result<()> {
     let kept = house.root().join("fuzz/corpus").join(target);
     let least = tempfile::tempdir().context("cannot make a folder")?;

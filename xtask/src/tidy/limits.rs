@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 /// The page.
 pub(super) const PAGE: &str = "docs/limits.md";
 
-/// The crates whose bounds stand on the page, with their headings: what foreign bytes and foreign code reach.
+/// The crates whose bounds stand on the page, with their headings: those that foreign bytes and foreign code reach.
 const CRATES: [(&str, &str); 11] = [
     ("wire", "The wire of a broker"),
     ("sched", "The scheduler service"),
@@ -61,7 +61,7 @@ pub(super) fn page(root: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// What each bound of a file is, and its value.
+/// The description of each bound of a file, and its value.
 fn bounds(source: &str) -> Result<Vec<(String, String)>> {
     let mut rows = Vec::new();
     let mut doc = String::new();
@@ -143,7 +143,7 @@ fn grouped(number: u128) -> String {
     text
 }
 
-/// A sentence without the links of rustdoc, and without what ends a cell.
+/// A sentence without the links of rustdoc, and with `|` escaped for a cell.
 fn linkless(sentence: &str) -> String {
     sentence.replace(['[', ']'], "").replace('|', "\\|")
 }

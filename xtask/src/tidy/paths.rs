@@ -47,7 +47,7 @@ pub(super) fn judge(root: &Path, names: &BTreeSet<String>) -> Result<Vec<String>
     Ok(breaches)
 }
 
-/// What stands in backticks in a page, each with the number of its line.
+/// The texts in backticks in a page, each with the number of its line.
 fn spans(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines()
         .zip(1..)

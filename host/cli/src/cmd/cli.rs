@@ -140,7 +140,7 @@ pub(crate) enum Command {
     },
 }
 
-/// The arguments; ends the process for help and for what cannot be parsed.
+/// The arguments; ends the process for help and for arguments that cannot be parsed.
 pub(crate) fn parse() -> Cli {
     let (arguments, hints) = spelling::today(std::env::args_os());
     for hint in hints {

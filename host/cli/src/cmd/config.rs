@@ -134,7 +134,7 @@ fn show(settings: &Value) -> Result<()> {
     render::show(&table)
 }
 
-/// A value as it would be written; nothing as a dash.
+/// A value as text; a dash for none.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

@@ -129,8 +129,8 @@ pub(crate) enum QueueCmd {
     },
 }
 
-/// `fluxgate cancel`. Ids are checked before the first job is touched; jobs that cannot be cancelled are all
-/// told, and the others are cancelled.
+/// `fluxgate cancel`. All ids are checked before the first job is cancelled. Jobs that cannot be cancelled are
+/// reported, and the others are cancelled.
 pub(crate) fn cancel(args: &Cancel) -> Result<()> {
     let ids = args.ids.iter().map(|text| job_id(text)).collect::<Result<Vec<_>>>()?;
     let client = Client::connect(&args.target)?;
@@ -270,7 +270,7 @@ fn set_started(target: &Target, queue: Option<&str>, start: bool, as_json: bool)
     done(as_json, || json!({"queue": queue, "started": start}))
 }
 
-/// What was done, for programs; people are told only of what was not.
+/// Prints a completed change for programs; people get output only for a failure.
 fn done(as_json: bool, answer: impl Fn() -> Value) -> Result<()> {
     if as_json { render::json(&answer()) } else { Ok(()) }
 }

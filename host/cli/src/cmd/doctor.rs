@@ -1,4 +1,4 @@
-//! `fluxgate doctor`: what an administrator checks by hand, in one list.
+//! `fluxgate doctor`: the checks that an administrator makes by hand, in one list.
 //!
 //! A finding is a function of answers alone. Must never change anything.
 
@@ -31,7 +31,7 @@ pub(crate) struct Doctor {
     pub(crate) json: bool,
 }
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     /// As it should be.
@@ -52,7 +52,7 @@ impl Level {
     }
 }
 
-/// What was looked at, and what was found.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Finding {
     level: Level,
@@ -60,7 +60,7 @@ struct Finding {
     text: String,
 }
 
-/// What is asked: a name, the topic, the payload. A question that is not answered leaves its checks out, with a finding.
+/// The questions: name, topic and payload. The checks of a question without an answer are left out, with a finding.
 fn questions() -> [(&'static str, &'static str, Value); 10] {
     let running = json!({"max_entries": JOBS_MAX, "attrs": ["t_run"], "constraint": {"states": [48]}});
     [
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &Doctor) -> Result<()> {
     answers.insert("queue-states", states.collect::<Vec<_>>().into());
     let mut found = findings(&answers, client.now(), env!("CARGO_PKG_VERSION"));
     for (name, why) in missing {
-        // Without figures of the scheduler there is none, or this user may not ask.
+        // No figures: there is no scheduler, or this user may not ask for them.
         let level = if name == "stats" { Level::Bad } else { Level::Warn };
         found.push(Finding { level, check: name, text: format!("not answered: {why}") });
     }

@@ -72,7 +72,7 @@ pub(crate) fn run(args: &DrainFor) -> Result<()> {
     }
 }
 
-/// What a restart at this time could disturb, in words.
+/// Obstacles to a restart at this time, in words.
 fn in_the_way(stats: &Value, list: &Value, now: f64, within: f64) -> Vec<String> {
     let mut ways = Vec::new();
     if stats["ready"] == false {
@@ -110,7 +110,7 @@ mod tests {
         let busy = json!({"ready": false, "swap": {"to": "easy", "keyed": 3}});
         let ways = in_the_way(&busy, &json!({"reservations": []}), 1000.0, 300.0);
         assert_eq!(ways, ["the scheduler is still starting", "a swap to easy is on its way"]);
-        // An answer without what is looked for has nothing in the way.
+        // Answers without the keys that are looked for have no obstacles.
         assert_eq!(in_the_way(&Value::Null, &Value::Null, 1000.0, 300.0), [""; 0]);
     }
 }

@@ -1,4 +1,4 @@
-//! `fluxgate jobs` and `fluxgate job`: what there is, and why it waits.
+//! `fluxgate jobs` and `fluxgate job`: the jobs of an instance, and the reasons for which they wait.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ fn f58(job: &Value) -> String {
     job["id"].as_u64().map(|id| JobId(id).to_string()).unwrap_or_default()
 }
 
-/// Seconds that matter: how long it runs, ran, or has been waiting.
+/// The run time of a job in seconds, so far or in all; `None` before its start.
 fn time_shown(job: &Value, now: f64) -> Option<f64> {
     let at = |key: &str| job[key].as_f64();
     match (at("t_run"), at("t_cleanup").or(at("t_inactive"))) {
@@ -115,11 +115,11 @@ fn time_shown(job: &Value, now: f64) -> Option<f64> {
     }
 }
 
-/// What the scheduler says of the jobs that wait, if any of these does: their reasons and starts as of now.
+/// The answer of the scheduler on the jobs that wait, if any of these does: their reasons and starts as of now.
 fn waiting(client: &Client, jobs: &[Value]) -> (f64, BTreeMap<u64, Value>) {
     let waits = |job: &Value| job["state"].as_u64() == Some(8);
     let answer = match jobs.iter().any(waits) {
-        // A scheduler that does not tell leaves what the jobs were annotated with.
+        // Without an answer the annotations of the jobs are shown.
         true => {
             client.lookup("sched-fluxgate.order", json!({})).ok().and_then(Result::ok).unwrap_or_default()
         }
@@ -190,7 +190,7 @@ fn open_queues(client: &Client) -> Vec<String> {
     names.take(QUEUES_MAX).filter(open).map(str::to_owned).collect()
 }
 
-/// What the scheduler says of a job that waits: why, and what would help; with its nodes if they are asked for.
+/// The answer of the scheduler on a job that waits: the reasons, changes that would help, and its nodes if they are asked for.
 fn explain(client: &Client, id: JobId, nodes: bool) -> Option<Value> {
     let spec = client.lookup("job-info.lookup", json!({"id": id.0, "keys": ["jobspec"], "flags": 2}));
     let spec = spec.ok().and_then(Result::ok).and_then(|answer| match &answer["jobspec"] {
@@ -289,8 +289,8 @@ pub(crate) fn job(args: &JobCmd) -> Result<()> {
     if args.wait { ended(id, &events) } else { Ok(()) }
 }
 
-/// How a job ended that was waited for, by its eventlog (RFC 21): `finish` has the status of wait(2), and a job that an
-/// exception kept from running has none.
+/// The end of a job that was waited for, by its eventlog (RFC 21). Its `finish` has the status of wait(2); a job that an
+/// exception kept from running has no `finish`.
 fn ended(id: JobId, events: &[Event]) -> Result<()> {
     let of = |name: &str| events.iter().rev().find(|event| event.name == name);
     let field =

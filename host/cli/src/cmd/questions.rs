@@ -1,4 +1,4 @@
-//! Questions to the scheduler: `when`, `gaps`, `node`, the order of queues, and what `job` says of a job that waits.
+//! Questions to the scheduler: `when`, `gaps`, `node`, the order of queues, and the answer of `job` on a job that waits.
 //!
 //! The answers are the scheduler's; here they are only asked for and printed. Must never add a time or a reason of its own.
 
@@ -88,7 +88,7 @@ pub(crate) struct Node {
 /// Most jobs of one question.
 const VARIANTS_MAX: usize = 16;
 
-/// A time, as far as it is worth telling.
+/// The rounded time from `as_of` to an instant.
 pub(crate) fn until(answer: &Value, as_of: f64) -> String {
     answer.as_f64().map_or("unknown".to_owned(), |time| fluxgate_engine::about(time - as_of))
 }
@@ -108,7 +108,7 @@ pub(crate) fn job_name(id: &Value) -> String {
     id.as_u64().map_or("another job".to_owned(), |id| JobId(id).to_string())
 }
 
-/// What is in the way, in words.
+/// Obstacles in words.
 pub(crate) fn in_the_way(obstacles: &Value) -> String {
     let words = obstacles.as_array().into_iter().flatten().map(|one| render::plain(&one["text"]));
     words.collect::<Vec<_>>().join("; ")
@@ -184,7 +184,7 @@ pub(crate) fn when(args: &When) -> Result<()> {
     }
 }
 
-/// The priority that was not given, in words.
+/// A priority that is taken from the last job, in words.
 fn with_priority(answer: &Value) -> Option<String> {
     let priority = answer["priority"].as_u64()?;
     (answer["priority_from"] == "last-job")
@@ -256,7 +256,7 @@ fn gaps_table(answer: &Value) -> comfy_table::Table {
     table
 }
 
-/// The longest limit of a box, rounded down so that it still holds.
+/// The longest limit of a gap, rounded down so that it still fits.
 fn longest(seconds: &Value) -> String {
     match seconds.as_f64() {
         Some(long) if long > 600.0 => fsd::format((long / 60.0).floor() * 60.0),
@@ -265,7 +265,7 @@ fn longest(seconds: &Value) -> String {
     }
 }
 
-/// Says so on standard error if a queue starts nothing: the scheduler does not know of queues that are stopped.
+/// Reports a stopped queue on standard error: the scheduler does not know of queues that are stopped.
 fn stopped(client: &Client, queue: Option<&str>) {
     let request = queue.map_or(json!({}), |name| json!({ "name": name }));
     if let Ok(Ok(status)) = client.lookup("job-manager.queue-status", request)

@@ -1,4 +1,4 @@
-//! `fluxgate reservation`: make, change, end, list and show what keeps nodes for maintenance or for some jobs.
+//! `fluxgate reservation`: make, change, end, list and show reservations of nodes for maintenance or for some jobs.
 //!
 //! Times, users and rules are read here, so that the scheduler gets instants and numbers. Must never decide anything.
 
@@ -313,7 +313,7 @@ fn user(text: &str) -> Result<u32> {
     known.map(|user| user.uid.as_raw()).ok_or_else(|| usage(format!("--users {text}: there is no such user")))
 }
 
-/// What joins and what leaves.
+/// The names to add and the names to remove.
 fn changes(flag: &str, list: &[String]) -> Result<(Vec<String>, Vec<String>)> {
     let (mut add, mut remove) = (Vec::new(), Vec::new());
     for one in list {

@@ -1,7 +1,7 @@
 //! `fluxgate resource-query`: a conversation with a resource graph over standard input and output, with the flags and
 //! commands of the graph scheduler's tool of that name.
 //!
-//! What a command does is in the graph crate; here are the flags, the files, the stopwatch and the streams.
+//! The effects of commands are in `fluxgate_resource_query`; here are the flags, the files, the stopwatch and the streams.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufWriter, IsTerminal, Write};
@@ -100,7 +100,7 @@ impl Ranker {
         Ok(Ranker { policy: policy.ok_or_else(none)?, asked: None })
     }
 
-    /// Has the order of nodes as they are now.
+    /// Orders the nodes as they are now.
     fn rank(&mut self, session: &mut Session) -> Result<()> {
         let matcher = session.matcher();
         let version = matcher.inventory_version();
@@ -128,7 +128,7 @@ impl Ranker {
     }
 }
 
-/// True when what was given for a preference is the file of a component.
+/// True when the match policy is the file of a component.
 fn is_file(policy: &str) -> bool {
     !policy.contains('=') && (policy.contains('/') || policy.ends_with(".wasm"))
 }

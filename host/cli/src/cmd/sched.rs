@@ -39,7 +39,7 @@ pub(crate) struct Sched {
     pub(crate) settings: Vec<String>,
 }
 
-/// Be the scheduler, to its end.
+/// Runs the scheduler to its end.
 pub(crate) fn run(args: &Sched) -> Result<()> {
     let lines = logging::to_broker(true);
     let manager = ServiceManager::from_environment();

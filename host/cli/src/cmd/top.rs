@@ -67,7 +67,7 @@ pub(crate) fn interval(seconds: f64) -> Result<Duration> {
         .ok_or_else(|| usage(format!("--every {seconds}: expected seconds, from 0.05 to 86400")))
 }
 
-/// Show a view, and what keys lead to, until `q`.
+/// Shows a view, and the views that keys lead to, until `q`.
 pub(crate) fn show(target: &Target, view: View, every: Duration) -> Result<()> {
     if !std::io::stdout().is_terminal() {
         return Err(usage(
@@ -96,7 +96,7 @@ pub(crate) fn show(target: &Target, view: View, every: Duration) -> Result<()> {
                 if !event::poll(until.saturating_duration_since(Instant::now()))? {
                     break;
                 }
-                // At another size it is drawn again.
+                // Other events, such as a new size of the terminal, only draw again.
                 if let Event::Key(pressed) = event::read()? {
                     match key(&pressed).map_or(Then::Draw, |key| screen.key(key)) {
                         Then::Draw => {}

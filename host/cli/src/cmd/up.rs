@@ -147,7 +147,7 @@ fn detach(place: &Place, as_json: bool) -> Result<()> {
     let mut said = Vec::new();
     for line in lines.by_ref() {
         let line = line.context("cannot read from the instance")?;
-        // For programs the instance says one thing, and that when it serves.
+        // For programs the instance prints one line, when it serves.
         if as_json {
             return render::line(line);
         }
@@ -177,7 +177,7 @@ fn foreground(args: &Up, place: &Place, resources: Resources) -> Result<()> {
     runtime.block_on(serve(args, place, resources))
 }
 
-/// Why `up` stops.
+/// The reason for which `up` stops.
 enum Stop {
     /// By a signal.
     Asked,
@@ -227,7 +227,7 @@ async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
             status = wait(&mut sched) => {
                 sched = None;
                 if handle.is_ending() {
-                    // The instance took it down, and ends next.
+                    // The instance took the scheduler down, and ends next.
                     continue;
                 }
                 deaths += 1;
@@ -250,7 +250,7 @@ async fn serve(args: &Up, place: &Place, resources: Resources) -> Result<()> {
         let _ = child.wait().await;
     }
     let stopped = match &ended {
-        // It has ended already, and said why.
+        // The instance has ended already, and `ended` has the reason.
         Stop::Ended(_) => Ok(()),
         Stop::Asked | Stop::Failed(_) => handle.shutdown().await,
     };

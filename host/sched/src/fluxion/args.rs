@@ -8,7 +8,7 @@ use super::ARGS_BYTES_MAX;
 use super::options::canonical;
 use super::report::{Report, quoted};
 
-/// What lines call this source.
+/// The name of this source in lines.
 pub(super) const PLACE: &str = "--args";
 
 /// The values by key. A key that is given twice has one value, or is an error: a module refuses it.

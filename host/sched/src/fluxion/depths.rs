@@ -1,4 +1,4 @@
-//! What a queue of Fluxion does with its policy and its depths, and the policy of ours that does the same.
+//! The policy and the depths of a queue of Fluxion, and the policy of ours that does the same.
 //!
 //! Must never know where the settings of a queue were found.
 
@@ -18,7 +18,7 @@ const HYBRID_DEPTH_MAX: u32 = 1_000;
 /// A policy of Fluxion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Policy {
-    /// What a Fluxion does that is told nothing, or something unknown.
+    /// The policy of a Fluxion that is told nothing, or something unknown.
     #[default]
     Fcfs,
     Easy,
@@ -49,18 +49,18 @@ pub(super) struct Scope<'a> {
     pub(super) reservations: Option<&'a Params>,
 }
 
-/// What decides a scope here.
+/// The policy that decides a scope here, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Decision {
     pub(super) policy: &'static str,
     pub(super) config: Map<String, Value>,
     pub(super) level: Level,
-    /// What is different; empty if nothing is.
+    /// The differences; empty if there are none.
     pub(super) note: String,
 }
 
 impl Decision {
-    /// As a line has it: settings.
+    /// The settings as a line has them.
     pub(super) fn shown(&self) -> String {
         let mut text = format!("policy = \"{}\"", self.policy);
         for (key, value) in &self.config {
@@ -90,7 +90,7 @@ impl Scope<'_> {
         self.queue_param("queue-depth").unwrap_or(QUEUE_DEPTH).min(cap)
     }
 
-    /// Did the site bound them?
+    /// Did the site bound the jobs that are looked at?
     pub(super) fn bounded(&self) -> bool {
         self.queue_param("queue-depth").is_some() || self.queue_depth() < QUEUE_DEPTH
     }
@@ -112,8 +112,8 @@ impl Scope<'_> {
         }
     }
 
-    /// The same in the code of Fluxion where that is not what its manual has: a `reservation-depth` that is not below the
-    /// greatest one leaves the default.
+    /// The reservation depth in the code of Fluxion where it differs from the manual: a `reservation-depth` that is not below
+    /// `max-reservation-depth` leaves the default.
     pub(super) fn reservation_depth_in_code(&self) -> Option<u32> {
         if self.policy != Policy::Hybrid {
             return None;

@@ -16,7 +16,7 @@ pub(super) const FEASIBILITY: &str = "sched-fluxion-feasibility";
 /// Name of the table of the module that has the queues.
 pub(super) const QMANAGER: &str = "sched-fluxion-qmanager";
 
-/// Options of the first two.
+/// Options of the first two modules.
 pub(super) const RESOURCE_KEYS: [&str; 10] = [
     "match-policy",
     "match-format",
@@ -29,7 +29,7 @@ pub(super) const RESOURCE_KEYS: [&str; 10] = [
     "update-interval",
     "traverser",
 ];
-/// Options of the third.
+/// Options of the third module.
 pub(super) const QMANAGER_KEYS: [&str; 6] = [
     "queue-policy",
     "queue-params",
@@ -38,7 +38,7 @@ pub(super) const QMANAGER_KEYS: [&str; 6] = [
     "queue-params-per-queue",
     "policy-params-per-queue",
 ];
-/// An argument of the third; its table must not have it.
+/// An argument of the third module; its table must not have it.
 const QUEUES: &str = "queues";
 
 /// The one name of an option that has two.
@@ -74,16 +74,16 @@ pub(super) type Options = BTreeMap<&'static str, Found>;
 /// All options, by module.
 #[derive(Debug, Default)]
 pub(super) struct Sources {
-    /// Arguments count.
+    /// With arguments.
     pub(super) resource: Options,
     /// Without arguments.
     pub(super) feasibility: Options,
-    /// Arguments count.
+    /// With arguments.
     pub(super) qmanager: Options,
 }
 
 impl Sources {
-    /// Read the tables, then the arguments over them. What no module takes is reported here.
+    /// Read the tables, then the arguments over them. Options that no module takes are reported here.
     pub(super) fn new(
         config: &Map<String, Value>,
         args: &BTreeMap<String, String>,
@@ -142,7 +142,7 @@ fn table(
     };
     for (key, value) in table {
         let full = format!("{name}.{key}");
-        // The short name of an option is one of the first two modules only.
+        // Only the first two modules have an option with a short name.
         let key = if name == QMANAGER { key.as_str() } else { canonical(key) };
         match known(keys, key) {
             Some(known) if options.contains_key(known) => {

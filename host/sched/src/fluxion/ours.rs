@@ -32,7 +32,7 @@ impl Ours {
         there
     }
 
-    /// Set what a queue has of its own.
+    /// Set the settings that a queue has of its own.
     pub(super) fn queue(&mut self, name: &str, settings: Map<String, Value>) {
         self.queues.insert(name.to_owned(), Value::Object(settings));
     }

@@ -15,7 +15,7 @@ pub(super) const QUEUE: [&str; 2] = ["queue-depth", "max-queue-depth"];
 pub(super) const POLICY: [&str; 2] = ["reservation-depth", "max-reservation-depth"];
 /// Greatest depth: Fluxion keeps it in 31 bits.
 const DEPTH_MAX: u64 = i32::MAX as u64;
-/// What a depth takes.
+/// The values that a depth takes.
 const ACCEPTED: &str = "expected a whole number from 1 to 2147483647; Fluxion does not load with another";
 
 /// One depth.

@@ -52,7 +52,7 @@ impl Queues {
         queues
     }
 
-    /// The value for each queue in such a text.
+    /// The value for each queue in a text `"q1:easy q2:fcfs"`.
     pub(super) fn entries(&self, found: &Found, report: &mut Report) -> BTreeMap<String, Found> {
         let mut entries = BTreeMap::new();
         let Value::String(text) = &found.value else {

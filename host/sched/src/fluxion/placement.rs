@@ -8,18 +8,18 @@ use super::report::{Level, quoted};
 pub(super) const DEFAULT: &str = "first";
 /// Names that mean the same here.
 const SAME: [&str; 8] = ["low", "high", "lonode", "hinode", "lonodex", "hinodex", "locality", "variation"];
-/// What differs of the placements that take the first match.
+/// The difference of the placements that take the first match.
 const ORDER: &str = "the order differs: Fluxion starts at high ids, this placement at low ones";
-/// What `match-policy` takes, for messages.
+/// The accepted values of `match-policy`, for messages.
 const ACCEPTED: &str = "first, firstnodex, low, high, lonode, hinode, lonodex, hinodex, locality, variation, or options \
                         such as \"policy=low node_centric=true node_exclusive=true stop_on_1_matches=true\"";
 
-/// What a policy becomes.
+/// The placement that a policy becomes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Choice {
     pub(super) placement: &'static str,
     pub(super) level: Level,
-    /// What is different; empty if nothing is.
+    /// The differences; empty if there are none.
     pub(super) note: String,
 }
 
@@ -40,7 +40,7 @@ impl Choice {
 /// The placement for a policy.
 ///
 /// # Errors
-/// Why Fluxion would not load with it, and what is accepted.
+/// The reason why Fluxion would not load with it, and the accepted values.
 pub(super) fn translate(text: &str) -> Result<Choice, String> {
     if let Some(name) = SAME.iter().find(|name| **name == text) {
         return Ok(Choice::same(name));

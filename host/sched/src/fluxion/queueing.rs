@@ -1,4 +1,4 @@
-//! `[sched-fluxion-qmanager]`: who decides each queue, how many jobs are looked at, how many get a reservation.
+//! `[sched-fluxion-qmanager]`: the policy of each queue, how many jobs are looked at, how many get a reservation.
 //!
 //! Must never know placement.
 
@@ -17,7 +17,7 @@ use super::report::{Level, Report, default, quoted};
 /// on, jobs behind them are looked at.
 const PASSED_OVER: u32 = 64;
 
-/// What is set for all queues, or for one.
+/// The settings of all queues, or of one.
 #[derive(Debug, Default)]
 struct Own {
     policy: Option<(Found, Option<Policy>)>,
@@ -85,7 +85,7 @@ fn policy(found: Found) -> (Found, Option<Policy>) {
     (found, policy)
 }
 
-/// What single queues have of their own.
+/// The settings that single queues have of their own.
 fn own(options: &Options, queues: &Queues, report: &mut Report) -> BTreeMap<String, Own> {
     let mut all: BTreeMap<String, Own> = BTreeMap::new();
     let entries = |key, report: &mut Report| {
@@ -103,7 +103,7 @@ fn own(options: &Options, queues: &Queues, report: &mut Report) -> BTreeMap<Stri
     all
 }
 
-/// What holds for a queue: its own parts, each as a whole, over those of all queues.
+/// The settings in force for a queue: its own parts, each as a whole, over those of all queues.
 fn scope<'a>(base: &'a Own, own: Option<&'a Own>) -> Scope<'a> {
     let policy = |own: &Own| own.policy.as_ref().and_then(|(_, policy)| *policy);
     Scope {
@@ -145,7 +145,7 @@ fn policies(
             Some((found, policy)) => {
                 policy_line(found, *policy, &other, &at, "Fluxion uses the policy of all queues", report);
             }
-            // Its depths alone can make it another policy of ours.
+            // The depths of a queue alone can give it another policy of ours.
             None if !other.same(decision) => {
                 let note = if other.note.is_empty() { String::new() } else { format!("; {}", other.note) };
                 let text = format!("{at}{}, by its own depths{note}", other.shown());

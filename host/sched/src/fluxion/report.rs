@@ -35,7 +35,7 @@ impl Level {
     }
 }
 
-/// What became of one key.
+/// A line of the report: the outcome for one key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
     /// How serious it is.
@@ -44,7 +44,7 @@ pub struct Line {
     pub key: String,
     /// The value found, shortened; or the default.
     pub found: String,
-    /// What it becomes, or why it is refused and what is accepted.
+    /// The setting that it becomes, or why it is refused and what is accepted.
     pub becomes: String,
 }
 

@@ -202,12 +202,12 @@ fn site_94_95_tables_and_arguments_of_the_graph_scheduler_are_settings() {
         lines.iter().any(|line| line.level == Level::Warn && line.key.contains("match-format")),
         "{lines:?}"
     );
-    // Our own table is the last word; what was for another policy is dropped.
+    // Our own table wins; settings for another policy are dropped.
     let mut own = config.clone();
     own[TABLE] = json!({"policy": "sjf"});
     let (with, _) = settings(&own, &[] as &[&str]).unwrap();
     assert_eq!((with.policy.as_str(), with.policy_config.len()), ("sjf", 0));
-    // What refuses the load there.
+    // Settings with which Fluxion refuses to load.
     for args in [["queue-params=queue-depth=-1"], ["queue-params=queue-depth=foo"], ["traverser=odd"]] {
         assert!(settings(&Value::Null, &args).is_err(), "{args:?}");
     }

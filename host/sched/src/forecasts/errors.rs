@@ -8,7 +8,7 @@ use fluxgate_formats::{Histogram, JobId};
 
 /// Forecasts of a queue that are remembered.
 const KEPT_MAX: usize = 256;
-/// Fewer say nothing.
+/// Fewer forecasts say nothing.
 const KEPT_MIN: usize = 20;
 /// Upper bounds of the buckets of how far a start was off, seconds.
 const OFF: [f64; 12] =
@@ -23,7 +23,7 @@ const WAIT_MIN: f64 = 60.0;
 pub(super) struct Errors {
     /// Queue, time and start of the first forecast of each waiting job.
     first: BTreeMap<JobId, (u32, f64, f64)>,
-    /// By queue, the oldest first.
+    /// The actual wait over the wait that was first told, by queue, the oldest first.
     shares: BTreeMap<u32, VecDeque<f64>>,
     /// By queue, how many seconds starts came earlier and later than was told first, of all that ever came.
     off: BTreeMap<u32, [Histogram; 2]>,
@@ -37,7 +37,7 @@ impl Errors {
         }
     }
 
-    /// It has started.
+    /// The job has started.
     pub(super) fn started(&mut self, id: JobId, now: f64) {
         let Some((queue, then, start)) = self.first.remove(&id) else { return };
         let shares = self.shares.entry(queue).or_default();
@@ -54,7 +54,7 @@ impl Errors {
         self.off.get(&queue)
     }
 
-    /// It will never start.
+    /// The job will never start.
     pub(super) fn forget(&mut self, id: JobId) {
         self.first.remove(&id);
     }

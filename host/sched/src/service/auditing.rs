@@ -1,7 +1,7 @@
-//! Every load, swap, promotion, rollback and failure of a policy goes into the audit trail, every change of settings, and every
-//! request for one that was refused.
+//! The audit trail has every load, swap, promotion, rollback and failure of a policy, every change of settings, and every
+//! request for one of these that was refused.
 //!
-//! It is written beside the schedule; a trail that cannot be written is logged, and scheduling goes on. Must never decide anything.
+//! It is written beside the schedule. If it cannot be written, that is logged, and scheduling goes on. Must never decide anything.
 
 use fluxgate_wire::session::ControlRequest;
 use serde_json::{Map, Value, json};
@@ -87,7 +87,7 @@ impl Service {
         if let Some(queue) = queue {
             line["queue"] = queue.into();
         }
-        // A queue may have it with settings of its own.
+        // A queue may have the policy with settings of its own.
         let there = self.registry.look(queue).map(|history| history.active().clone());
         let there = there.filter(|choice| choice.name() == policy).or_else(|| self.registry.get(policy).ok());
         if let Some(PolicyChoice::Loaded(entry)) = there {
@@ -121,7 +121,7 @@ impl Service {
         self.trail.add(path, line, request.map(|request| &request.message));
     }
 
-    /// Have the entries written that are not, on the side.
+    /// Have the unwritten entries written, as work of its own.
     pub(super) fn write_trail(&mut self) {
         let Some(batch) = self.trail.begin() else { return };
         self.start_work(

@@ -1,6 +1,6 @@
-//! A clock that was set: what it does to reservations of nodes is said once.
+//! A clock that was set: its effect on reservations of nodes is logged once.
 //!
-//! Must never change the schedule: what is to begin or to end at a time does so when the schedule is there.
+//! Must never change the schedule: reservations begin and end when the schedule is at their times.
 
 use super::Service;
 use crate::steady::Step;

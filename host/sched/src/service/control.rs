@@ -43,7 +43,7 @@ impl Service {
             "sched.resource-status" => Ok(Answer::Now(self.resource_status())),
             "sched.quiescent" => self.quiescent(&request),
             _ => match request.method() {
-                // The responder answers those that want an answer.
+                // The responder answers pings that want an answer.
                 "ping" => Ok(Answer::Later),
                 "stats-get" => Ok(Answer::Now(self.stats())),
                 "metrics-get" => Ok(Answer::Now(self.metrics())),

@@ -95,7 +95,7 @@ pub(super) fn info(engine: &Engine, payload: &Value) -> Result<Value, RpcError> 
     Ok(json!({"jobid": id, "status": status, "at": at as u64, "overhead": 0.0}))
 }
 
-/// Of what is below a vertex, by type: units that are held, and all.
+/// Units below a vertex, by type: those that are held, and all.
 type Counts = BTreeMap<VertexId, BTreeMap<String, (u64, u64)>>;
 
 struct Search {
@@ -189,7 +189,7 @@ impl Search {
         holds || below
     }
 
-    /// Of what is below a vertex, by type: units that are held, and all.
+    /// Units below a vertex, by type: those that are held, and all.
     fn count(
         &self,
         v: VertexId,

@@ -53,7 +53,7 @@ impl Service {
         );
     }
 
-    /// A forecast that took so long has been made.
+    /// A forecast that took this long has been made.
     fn tell_forecasts(&mut self, took: Duration, expected: &[Expected]) {
         self.forecasts.made(self.host.elapsed(), took);
         if self.estimates().is_some() {
@@ -68,7 +68,7 @@ impl Service {
         self.tell_jobs(news);
     }
 
-    /// Past what looks at the engine's own estimates: this is what forecasts say.
+    /// Sends annotations of forecasts, past the check for the engine's own estimates.
     fn tell_jobs(&mut self, news: Vec<Action>) {
         if !news.is_empty() {
             self.reply(news);

@@ -1,6 +1,6 @@
 //! Requests under the names of the graph scheduler: status and properties of vertices by path, counters, parameters.
 //!
-//! A repeat of what is so already is answered and is no event. Must never know what a vertex means to a policy.
+//! A request that repeats the present state is answered and is no event. Must never know what a vertex means to a policy.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ const PARENTS_MAX: usize = 1024;
 /// Most job ids of one kind in the counters of a queue.
 const IDS_MAX: usize = 4096;
 
-/// Counters of these services, and what was logged.
+/// Counters of these services, and the unknown paths that were logged.
 #[derive(Debug, Default)]
 pub(super) struct GraphService {
     /// The parents of unknown vertices that were logged.
@@ -62,7 +62,7 @@ impl Service {
             Some(Ok(question)) => self.vertex(request, question),
             Some(Err(error)) => Err(error),
             None if !graph => return false,
-            // The responder answers those that want an answer.
+            // The responder answers pings that want an answer.
             None if method == "ping" => return true,
             None => self.graph_answer(request),
         };
@@ -74,7 +74,7 @@ impl Service {
         true
     }
 
-    /// What was set on vertices, for our own commands.
+    /// Status and properties that were set on vertices, for our own commands.
     pub(super) fn vertex_marks(&self) -> anyhow::Result<Value> {
         let marks = self.engine.as_ref().map(|engine| engine.resources().vertex_marks());
         Ok(serde_json::to_value(marks.unwrap_or_default())?)

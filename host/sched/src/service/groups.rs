@@ -1,6 +1,6 @@
 //! The groups of users that reservations name: looked up beside the scheduler when one is named, and every ten minutes.
 //!
-//! The engine and the KVS have the users that were found. A group that cannot be looked up keeps those that were known, and is
+//! The engine and the KVS have the users that were found. A group that cannot be looked up keeps the users that were known, and is
 //! told once. Must never know how a group is looked up.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,7 +29,7 @@ pub(super) type GroupUsers = BTreeMap<String, BTreeSet<u32>>;
 /// See the module text.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    /// The groups that reservations name which are not over, as of this version of the reservations.
+    /// The groups of reservations that are not over, as of this version of the reservations.
     names: BTreeSet<String>,
     version: Option<u64>,
     /// When all groups were looked up, in real time.
@@ -61,7 +61,7 @@ fn look_up(host: &dyn Host, names: BTreeSet<String>) -> Found {
 }
 
 impl Service {
-    /// Goes on with a request when its groups are looked up; with the users of all of them, or it is refused.
+    /// Goes on with a request when the users of all its groups are known; if a look-up fails, the request is refused.
     pub(super) fn with_groups(
         &mut self,
         request: &ControlRequest,

@@ -1,7 +1,7 @@
 //! Cores that reservations of people keep and no job uses, over time. Counted for `metrics-get`.
 //!
-//! The ledger is looked at before it changes, at most once a second: what happens within a second is counted as if it had
-//! not lasted, and nothing is lost of a time in which nothing happens. Must never decide anything.
+//! The ledger is looked at before it changes, at most once a second: a change within a second is counted as if it had
+//! not lasted, and a time without changes is counted as a whole. Must never decide anything.
 
 use fluxgate_engine::{Engine, WindowKind};
 use fluxgate_formats::Idset;
@@ -18,7 +18,7 @@ pub(crate) const KINDS: [(WindowKind, &str); 2] =
 /// The ranks of reservations that were on at this time: of one kind, or of any.
 pub(crate) fn kept_ranks(engine: &Engine, kind: Option<WindowKind>, time: f64) -> Idset {
     let on = engine.windows().filter(|window| kind.is_none_or(|kind| window.kind == kind));
-    // One that floats keeps its nodes from long jobs alone.
+    // A window that floats keeps only long jobs from its nodes.
     let on = on.filter(|window| {
         window.float.is_none()
             && window.occurrences.first().is_some_and(|first| first.start <= time && time < first.end)
@@ -61,7 +61,7 @@ impl IdleWindows {
 }
 
 impl Service {
-    /// Before the ledger changes: count what was idle until now.
+    /// Before the ledger changes: count the cores that were idle until now.
     pub(super) fn count_idle_windows(&mut self) {
         let now = self.host.now();
         if let Some(engine) = &self.engine {

@@ -18,13 +18,13 @@ pub(super) enum Found<T> {
     Value(T),
     /// There is no value, or no KVS.
     Nothing,
-    /// There is one of another form: why.
+    /// The value has another form, for this reason.
     Strange(String),
-    /// The KVS did not give it: why.
+    /// The KVS did not give the value, for this reason.
     Failed(String),
 }
 
-/// What `kvs.lookup` answered.
+/// The value in an answer of `kvs.lookup`.
 pub(super) fn found<T: DeserializeOwned>(answer: &Message) -> Found<T> {
     match answer.errnum() {
         0 => {

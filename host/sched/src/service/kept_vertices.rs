@@ -1,8 +1,8 @@
-//! What services set on vertices, over a restart of the scheduler: kept in the KVS of the instance.
+//! Status and properties that services set on vertices, kept over a restart of the scheduler in the KVS of the instance.
 //!
 //! Storage services tell the status of all storage when they start, and they do not start again with the scheduler. A new
-//! scheduler reads the key before its first pass. Where it cannot, it goes on and tries again: until then nothing is written over what is
-//! kept, and what services set meanwhile is newer than that. Must never know who set what.
+//! scheduler reads the key before its first pass. Where it cannot, it goes on and tries again. Until then the kept value is not
+//! written over, and settings of services meanwhile are newer than it. Must never know which service set a vertex.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use super::Service;
 use super::kept_value::{Found, RETRY, found};
 
-/// Where they are kept.
+/// The key of the KVS.
 const KEY: &str = "sched-fluxgate.vertices";
 /// Real time from a change until it is written, so that a burst of changes is written once.
 const DELAY: Duration = Duration::from_secs(1);
@@ -44,12 +44,12 @@ pub(super) struct KeptVertices {
     unread: Option<Unread>,
 }
 
-/// What is known while what was kept is not.
+/// The state while the kept value could not be read.
 #[derive(Debug, Default)]
 struct Unread {
     /// When it is read again, in real time; `None` while that is under way.
     next: Option<Duration>,
-    /// What was set since.
+    /// The status and properties that were set since.
     set: BTreeSet<Setting>,
 }
 
@@ -83,7 +83,7 @@ impl KeptVertices {
         self.changed.get_or_insert(elapsed);
     }
 
-    /// When it is to be written, or read again.
+    /// When the key is to be written, or read again.
     pub(super) fn due(&self) -> Option<Duration> {
         match &self.unread {
             Some(unread) => unread.next,
@@ -146,8 +146,8 @@ impl Kept {
         }
     }
 
-    /// The events that set it again, but for vertices of which newer is known, and as far as the machine has them; and the paths
-    /// that it does not have.
+    /// The events that set the kept status and properties again, except where newer ones are known, on vertices that the machine
+    /// has; and the paths that it does not have.
     fn events(self, resources: &Resources, newer: &BTreeSet<Setting>) -> (Vec<Event>, Vec<String>) {
         let mut unknown = Vec::new();
         let mut known = |paths: Paths, key: Option<&String>| {
@@ -174,7 +174,7 @@ impl Kept {
 }
 
 impl Service {
-    /// A scheduler begins: what the one before it was told is read. No pass is made before the answer.
+    /// A scheduler begins: the kept value of the one before it is read. No pass is made before the answer.
     pub(super) fn read_vertices(&mut self) {
         self.kept_vertices.reading = Some(Vec::new());
         self.send(Some(dialect::kvs_lookup(KEY).with_matchtag(READ_TAG)));
@@ -212,7 +212,7 @@ impl Service {
         true
     }
 
-    /// Something is set on these vertices, whether or not that changes anything.
+    /// A service sets status or a property of these vertices, whether or not that changes anything.
     pub(super) fn note_set(&mut self, paths: &[String], key: Option<&String>) {
         let (Some(unread), Some(engine)) = (&mut self.kept_vertices.unread, &self.engine) else { return };
         let known = paths.iter().filter(|path| engine.resources().has_path(path));
@@ -224,7 +224,7 @@ impl Service {
         self.kept_vertices.unread = Some(unread);
     }
 
-    /// What was kept could not be read; with what is known meanwhile, it is read again.
+    /// The kept value could not be read. With `again`, the state meanwhile, it is read again.
     fn vertices_are_unread(&mut self, why: &str, again: Option<Unread>) {
         let more = if again.is_some() { ", and is read again soon" } else { "" };
         fluxgate_log::log!(VerticesUnread, "{KEY}: what was set on vertices is not set again{more}: {why}");
@@ -233,7 +233,7 @@ impl Service {
         }
     }
 
-    /// Nothing more is to be read: what nodes lack now, no service had set.
+    /// The key is not read again: a property that a node lacks now was set by no service.
     fn vertices_are_known(&mut self) {
         if self.engine.as_ref().is_some_and(|engine| engine.resources().properties_unread()) {
             self.step(Event::PropertiesUnread(false));
@@ -269,12 +269,12 @@ impl Service {
         }
         events.into_iter().for_each(|event| self.step(event));
         self.vertices_are_known();
-        // A commit of the scheduler before may still be on its way: what is in force now is written behind it.
+        // A commit of the scheduler before may still be on its way: the values in force now are written after it.
         let has_graph = self.engine.as_ref().is_some_and(|engine| engine.resources().has_site_graph());
         self.kept_vertices.changed = has_graph.then(|| self.host.elapsed());
     }
 
-    /// Between two passes: write what was set, if it is time.
+    /// Between two passes: the key is written, or read again, if it is time.
     pub(super) fn keep_vertices(&mut self) {
         if self.kept_vertices.due().is_none_or(|due| due > self.host.elapsed()) {
             return;
@@ -288,7 +288,7 @@ impl Service {
         }
     }
 
-    /// Write what was set and is not written.
+    /// Write status and properties, if there is an unwritten change.
     pub(super) fn write_vertices(&mut self) {
         if self.kept_vertices.changed.is_none() || self.kept_vertices.unread.is_some() {
             return;

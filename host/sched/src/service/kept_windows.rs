@@ -19,9 +19,9 @@ use super::control::Answer;
 use super::kept_value::{Found, RETRY, found};
 use crate::settings::Lost;
 
-/// Where they are kept.
+/// The key of the KVS.
 const KEY: &str = "sched-fluxgate.reservations";
-/// Where a value is put aside that cannot be read.
+/// The key under which a value that cannot be read is put aside.
 const ASIDE: &str = "sched-fluxgate.reservations-unreadable";
 /// Matchtags; see `kept_vertices.rs`.
 const READ_TAG: u32 = u32::MAX - 5;
@@ -48,7 +48,7 @@ pub(super) struct KeptWindows {
     /// The version of the windows that is written, or being written.
     written: u64,
     writing: bool,
-    /// When they are written again, in real time, since the last try was refused.
+    /// When the windows are written again, in real time, because the last try was refused.
     again: Option<Duration>,
     /// There is no store under the KVS that a write could be flushed to.
     unsynced: bool,
@@ -62,7 +62,7 @@ impl KeptWindows {
         self.reading
     }
 
-    /// When they are written again, in real time, if the last try was refused.
+    /// When the windows are written again, in real time, if the last try was refused.
     pub(super) fn due(&self) -> Option<Duration> {
         self.again.filter(|_| !self.writing && !self.reading && self.unread.is_none())
     }
@@ -171,7 +171,7 @@ impl Service {
                 let kept: Vec<(String, Idset)> =
                     windows.iter().map(|window| (window.name.clone(), window.ranks.clone())).collect();
                 self.put_windows(windows);
-                // Nodes that are down may have been replaced at once: the next scheduler must know the others.
+                // Nodes that are down may have been replaced at once: the next scheduler must know the new ones.
                 let engine = self.engine.as_ref();
                 let is_as_kept = |(name, ranks): &(String, Idset)| {
                     engine.and_then(|engine| engine.window(name)).is_none_or(|window| window.ranks == *ranks)

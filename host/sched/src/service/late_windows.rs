@@ -1,4 +1,4 @@
-//! What is told once of a reservation, in the log: nodes that are late when it begins, and an end before its time.
+//! Facts of a reservation that are told once, in the log: nodes that are late when it begins, and an end before its time.
 //!
 //! Must never keep anything else of the reservation waiting.
 
@@ -14,7 +14,7 @@ use super::reservations::{hosts, named};
 pub(super) struct LateWindows {
     /// The version of the reservations for which `next` was found.
     version: Option<u64>,
-    /// When the next one begins, seconds since the epoch.
+    /// When the next reservation begins, seconds since the epoch.
     next: f64,
     /// The start of the last occurrence of each that has begun.
     begun: BTreeMap<String, f64>,
@@ -34,7 +34,7 @@ impl LateWindows {
         self.next = f64::INFINITY;
         for window in all {
             let begun = before.get(&window.name);
-            // One that is over leaves the list of occurrences with a pass.
+            // An occurrence that is over leaves the list with a pass.
             let last = window.occurrences.iter().rev().find(|at| at.start <= now).map(|at| at.start);
             let to_come = window.occurrences.iter().map(|at| at.start).filter(|start| *start > now);
             self.next = to_come.fold(self.next, f64::min);
@@ -50,9 +50,9 @@ impl LateWindows {
 }
 
 impl Service {
-    /// Tells which nodes are late in reservations that have begun since the last call, and which ended since they were idle.
+    /// Tells which nodes are late in reservations that have begun since the last call, and which ended because they were idle.
     pub(super) fn tell_late(&mut self) {
-        // What could be released at their start is released with that pass.
+        // The pass that is due comes first: it may release resources at the start of a reservation.
         if self.pass_is_due() {
             return;
         }
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(begins(&all, 100.0), ("a,b".to_owned(), 200.0));
         assert_eq!(begins(&all, 101.0), (String::new(), 200.0));
         assert_eq!(begins(&[window("a", &[200.0])], 210.0), ("a".to_owned(), f64::INFINITY));
-        // Another one of the name of one that was cancelled.
+        // Another reservation with the name of a cancelled one.
         assert_eq!(begins(&[window("b", &[205.0])], 211.0).0, "b");
     }
 }

@@ -1,5 +1,5 @@
 //! A queue of limited depth: the job manager shows only the best jobs, so jobs that a reservation is for may be unseen when it
-//! begins. Such reservations are not made, and settings that make the depth limited beside them are told.
+//! begins. Such reservations are not made, and settings that limit the depth beside them are told.
 //!
 //! Must never know how a reservation is kept.
 
@@ -25,7 +25,7 @@ impl Service {
         )
     }
 
-    /// What is to be told of reservations with members beside a limited depth, now or after the next start.
+    /// A note on reservations with members beside a limited depth, now or after the next start.
     pub(super) fn unseen_members(&self) -> Option<String> {
         let later = self.configuration.depth_later.as_ref();
         let limited = later.is_some_and(|depth| depth != "unlimited")

@@ -1,6 +1,6 @@
 //! Figures for monitoring systems, in the text form of OpenMetrics: `metrics-get`.
 //!
-//! A page costs time by the number of its figures, not by the number of jobs: all are kept by change. It is written at most
+//! The time for a page grows with the number of its figures, not of jobs: each change updates the figures. A page is written at most
 //! once a second. Names, types, units and labels of a family never change after a release. Labels are queues, policies,
 //! states and kinds, never users or jobs. Must never decide anything.
 
@@ -112,7 +112,7 @@ fn queue_page(engine: &Engine, now: f64, page: &mut Page) {
     each(&mut page.family("queue_used_cores", Kind::Gauge, "", help), &|q| q.cores);
 }
 
-/// What was counted of queues.
+/// The counters of queues.
 fn count_page(engine: &Engine, page: &mut Page) {
     let queues = bounded(engine.tallies());
     let total = |family: &mut Family<'_>, value: &dyn Fn(&QueueTally<'_>) -> u64| {
@@ -161,7 +161,7 @@ fn count_page(engine: &Engine, page: &mut Page) {
     total(&mut page.family("reservations_made", Kind::Counter, "", help), &|q| q.counts.reservations);
 }
 
-/// The figures that hold at a time, without what was counted until then: a page for an engine of the past.
+/// The figures that hold at a time, without counters: a page for an engine of the past.
 pub(crate) fn page_at(engine: &Engine, now: f64) -> String {
     let mut page = Page::new("fluxgate_", now);
     machine_page(engine, now, &mut page);

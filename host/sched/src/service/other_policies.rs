@@ -1,8 +1,8 @@
 //! `when` under another policy than the one that decides: one that is loaded, or a component that is compiled for the question.
 //!
-//! It runs on the copy that questions are answered on, in the sandbox and under the rules of the site as any component. It is
-//! not loaded: nothing can swap it in, and no list has it. Only the owner may ask, as only the owner may load. Answers take
-//! at most a second a minute; compiling is bounded as that for `policy-load`.
+//! It runs on the copy that questions are answered on, in the sandbox and under the rules of the site as any component. A compiled
+//! one is not loaded: it cannot be swapped in, and no list has it. Only the owner may ask, as only the owner may load. Answers
+//! take at most a second a minute; compiling is bounded as that for `policy-load`.
 //!
 //! Must never let anything of it reach the engine.
 

@@ -88,7 +88,7 @@ impl Service {
         Ok(json!({ "name": name }))
     }
 
-    /// The component of a request to load one is there, or cannot be had.
+    /// The component of a request to load one is compiled, or cannot be had.
     fn compiled(
         &mut self,
         request: &ControlRequest,
@@ -142,7 +142,7 @@ impl Service {
         Ok(Answer::Later)
     }
 
-    /// What a swap would do, with all checks of one; nothing changes.
+    /// Answers what a swap would do, with all checks of one; nothing changes.
     fn would_swap(&mut self, request: &ControlRequest, name: &str) -> Result<Answer> {
         let queue = queue(&request.payload)?;
         let known = self.registry.get(name)?;
@@ -241,7 +241,7 @@ impl Service {
         Ok(Answer::Now(json!({"name": name, "queue": queue, "stopped": stop})))
     }
 
-    /// What a shadow found. It answers itself, when it has followed so far.
+    /// The results of a shadow. The shadow answers itself, when it has followed so far.
     pub(super) fn policy_diff(&mut self, request: &ControlRequest) -> Result<Answer> {
         let job = match &request.payload["job"] {
             Value::Null => None,

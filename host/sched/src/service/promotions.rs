@@ -79,7 +79,7 @@ impl Service {
         self.promotions.iter().map(Promotion::row).collect()
     }
 
-    /// When the first minute of a window is over that is on now.
+    /// The end of the first minute of a window, where that minute is not over.
     fn quiet_until(&self) -> Option<f64> {
         let now = self.host.now();
         let starts = self.engine.iter().flat_map(|engine| engine.windows());
@@ -94,7 +94,7 @@ impl Service {
         let now = self.host.now();
         match first > now {
             true => Some(first),
-            // What is due by time waits for that, or for events.
+            // A promotion that is due by time waits for the end of that minute, or for events.
             false => self.quiet_until(),
         }
     }

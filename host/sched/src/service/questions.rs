@@ -1,9 +1,9 @@
 //! Questions of people about jobs, queues and nodes: `explain`, `when`, `gaps`, `order` and `node`.
 //!
-//! They are answered on a copy, as work of its own, when no pass is due: so that an answer is about a state in which whatever
-//! could start has started. Guests may ask about their own jobs, and what tells nothing of the jobs of others that Flux
-//! would not tell them. Times of waiting jobs are those that jobs are annotated with: an answer whose forecast
-//! moved has the jobs told first.
+//! They are answered on a copy, as work of its own, when no pass is due: an answer is about a state in which every job that
+//! could start has started. Guests may ask about their own jobs, and ask questions that tell no more of the jobs of others
+//! than Flux does. Times of waiting jobs are those that jobs are annotated with: if the forecast of an answer
+//! moved, the jobs are told first.
 //!
 //! The copy is made in the service's own turn. Questions of guests are answered one at a time, so that no turn makes more than one
 //! copy for them.
@@ -64,13 +64,13 @@ impl Asked {
 }
 
 pub(crate) enum Question {
-    /// What a job waits for, its nodes, and what changes of it would give: each with a name.
+    /// A job: why it waits, its nodes, and what changes of it would give, each with a name.
     Job {
         id: JobId,
         nodes: bool,
         changes: Vec<(String, Jobspec)>,
     },
-    /// When these would start.
+    /// The starts of jobs that are not submitted.
     When {
         jobs: Vec<Jobspec>,
         priority: Option<u32>,
@@ -95,7 +95,7 @@ fn jobspec(value: &Value) -> Result<Jobspec> {
     Ok(Jobspec::from_value(value)?)
 }
 
-/// The answers about some jobs, of which there are this many, have taken this long.
+/// Checks the time that the answers about the first `done` of `of` jobs have taken.
 ///
 /// # Errors
 /// It is too long.
@@ -197,7 +197,7 @@ impl Question {
         }
     }
 
-    /// `spent` tells how long the answer has taken so far. What is there to be told of a time after [`EXPECTED_MAX`] is told without
+    /// The answer; `spent` tells how long it has taken so far. Waiting jobs that are reached after [`EXPECTED_MAX`] are told without
     /// expected starts.
     pub(crate) fn answer(
         self,
@@ -262,7 +262,7 @@ impl Question {
     }
 }
 
-/// What the times of waiting jobs are taken from.
+/// The sources of the times of waiting jobs.
 #[derive(Clone, Copy)]
 pub(crate) struct Times<'a> {
     pub(crate) forecasts: &'a Forecasts,
@@ -399,7 +399,7 @@ impl Service {
         }
     }
 
-    /// An answer about waiting jobs where nothing starts since reservations are lost: that is the reason of all.
+    /// An answer about waiting jobs; while nothing starts because reservations are lost, that is the reason of all.
     fn told_of_loss(&self, mut answer: Value) -> Value {
         if self.holds_for_lost_windows() {
             let told = |job: &mut Value| {
@@ -417,7 +417,7 @@ impl Service {
         answer
     }
 
-    /// An answer was found, and it took so long.
+    /// An answer was found, and it took this long.
     fn answered(
         &mut self,
         request: &ControlRequest,

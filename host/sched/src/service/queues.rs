@@ -1,6 +1,6 @@
 //! Queues with policies of their own: which queues there are, which policy decides each, and which swaps are still to be begun.
 //!
-//! How a swap goes is in [`super::swapping`]. Whether a queue exists the job manager knows.
+//! How a swap goes is in [`super::swapping`]. The job manager knows whether a queue exists.
 
 use anyhow::{Result, anyhow, bail};
 use fluxgate_wire::message::Message;
@@ -54,7 +54,7 @@ impl Service {
         Ok(false)
     }
 
-    /// Are these the names of the queues? Then those who wait for them are served.
+    /// Are these the names of the queues? Then the requests that wait for them are served.
     pub(super) fn queues_answer(&mut self, message: &Message) -> bool {
         if !(message.is_response() && message.matchtag() == QUEUES_TAG) {
             return false;
@@ -126,7 +126,7 @@ impl Service {
             };
             if waiting.choice.name() == PolicyChoice::Default.name() && !self.engine.as_ref().is_some_and(own)
             {
-                // It is so already.
+                // The default policy decides the queue already.
                 continue;
             }
             let (choice, origin, at) = (waiting.choice.clone(), waiting.origin, queue.unwrap_or_default());

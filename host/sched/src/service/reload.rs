@@ -2,7 +2,7 @@
 //!
 //! A new set is checked as a whole, its policy compiled and tried, before anything of it is in force; if any of
 //! it is refused, everything stays as it was. Another policy is a hot swap, and the rest follows when it has
-//! taken over. What only a new handshake could bring (the queue depth) is noted in the answer.
+//! taken over. A setting that needs a new handshake (the queue depth) is noted in the answer.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ const READERS_MAX: usize = 64;
 /// The component of a policy, and its file; `None` is the built-in policy, or none at all.
 type Component = Option<(PathBuf, Compiled)>;
 
-/// What changed settings name, compiled.
+/// The components that changed settings name, compiled.
 struct Compilation {
     /// The default policy, if it is to be another one.
     default: Component,
@@ -48,7 +48,7 @@ fn component(components: &dyn Components, policy: &str) -> Result<Component> {
     }
 }
 
-/// Compile what these settings name: the default policy, if it changes, and the policies of these queues.
+/// Compile the components that these settings name: the default policy, if it changes, and the policies of these queues.
 fn compile(components: &dyn Components, reload: &Reload, queues: Vec<String>) -> Result<Compilation> {
     let default = match reload.swap {
         true => component(components, &reload.settings.policy).context("policy")?,
@@ -64,7 +64,7 @@ fn compile(components: &dyn Components, reload: &Reload, queues: Vec<String>) ->
 }
 
 impl Service {
-    /// A request for other settings: if it is refused at once, that is told as a later refusal is.
+    /// A request for other settings: a refusal at once is told as a later one is.
     pub(super) fn config_request(
         &mut self,
         request: &ControlRequest,
@@ -81,7 +81,7 @@ impl Service {
         self.reload(&request.payload, Some(request.clone()))
     }
 
-    /// Read again what was read at the start, for a request or a signal.
+    /// Read the configuration again from its source, for a request or a signal.
     pub(super) fn config_read(&mut self, request: Option<ControlRequest>) -> Result<()> {
         if let Some(path) = self.configuration.file.clone() {
             let config = self.read_config(&path)?;
@@ -215,7 +215,7 @@ impl Service {
         Ok(())
     }
 
-    /// The policy is compiled, or cannot be.
+    /// The policies of a reload are compiled, or cannot be.
     fn reloaded(&mut self, reload: Reload, compiled: Result<Compilation>) {
         let (request, mut reload) = (reload.request.clone(), reload);
         if let Err(error) = self.try_reload(&mut reload, compiled) {
@@ -275,13 +275,13 @@ impl Service {
         }
     }
 
-    /// Its policy did not take over.
+    /// The policy of a reload did not take over.
     pub(super) fn reload_failed(&mut self, reload: &Reload, why: &str) {
         self.abandon(reload);
         self.refused(reload.request.clone(), &anyhow!("policy: {why}"));
     }
 
-    /// Nothing can go wrong any more: it is in force from here on.
+    /// Nothing can go wrong any more: the reload is in force from here on.
     pub(super) fn apply(&mut self, reload: Reload) {
         let Reload {
             mut settings, mut changed, request, components, refused, others, policy, queues, ..
@@ -346,7 +346,7 @@ impl Service {
         self.carry_out(Vec::new());
     }
 
-    /// What the settings alone do not say.
+    /// Notes on facts that the settings alone do not tell.
     fn config_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (queue, name, reason) in self.registry.refused_active() {

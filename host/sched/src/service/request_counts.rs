@@ -1,4 +1,4 @@
-//! How often people and programs asked the scheduler for what, for figures. Must never know what is answered.
+//! Counts of the requests of people and programs by method, for figures. Must never know what is answered.
 
 use std::collections::BTreeMap;
 

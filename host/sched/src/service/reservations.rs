@@ -1,7 +1,7 @@
 //! Requests about windows, which people call reservations: `reservation-create`, `-alter`, `-skip`, `-end`, `-cancel`, `-accept-loss`
-//! of the owner, `-list` and `-show` of everybody.
+//! of the owner, `-list` and `-show` of all users.
 //!
-//! A request is answered when the windows are stored in the KVS (`kept_windows.rs`): what was answered is there again after a
+//! A request is answered when the windows are stored in the KVS (`kept_windows.rs`): an answered change is there again after a
 //! crash. With `dry_run` nothing changes, and the answer tells what would. Must never know a calendar: the host turns
 //! instants into local times, and knows when a rule has a window come again.
 
@@ -485,8 +485,8 @@ impl Service {
         ours
     }
 
-    /// Adds occurrences to a window that comes again, up to as many as are made ahead of now. Those that are over are left out, also
-    /// where they all are.
+    /// Adds occurrences to a window that comes again, up to as many as are made ahead of now. Occurrences that are over are left
+    /// out, also where all are.
     pub(super) fn repeat_window(&self, window: &mut Window) -> Result<bool> {
         let Some(mut repeat) = window.repeat.clone() else { return Ok(false) };
         let length = window.occurrences.first().map(|first| first.end - first.start);
@@ -521,7 +521,7 @@ impl Service {
         Ok(more)
     }
 
-    /// Windows of which all times are over at once, since the clock was set or the process did not run, go on with their next
+    /// Windows of which all times are over at once, because the clock was set or the process did not run, go on with their next
     /// times before the engine forgets them.
     pub(super) fn renew_windows(&mut self) {
         let Some(engine) = &self.engine else { return };

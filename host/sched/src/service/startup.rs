@@ -28,13 +28,13 @@ impl Service {
         resources.set_down(&all);
         resources.set_up(up);
         if self.engine.is_some() {
-            // The same process goes on: what its policies know is not lost.
+            // The same process goes on: the states of its policies are not lost.
             self.remember_last();
         } else {
             self.recall();
         }
         let windows = self.engine.as_ref().map(|before| before.windows().cloned().collect::<Vec<_>>());
-        // What services set is set again: in this process it is known, and the one before it wrote it down.
+        // Status and properties of vertices are set again: this process knows them, or the one before it wrote them down.
         match &self.engine {
             Some(before) => {
                 resources.restore_marks(&before.resources().vertex_marks());
@@ -53,7 +53,7 @@ impl Service {
         let mut engine = Recorded::new(engine, writer, self.host.now());
         engine.engine_unrecorded_mut().set_interrupt(self.responder.interrupt());
         self.responder.forget();
-        // What they compared was another schedule.
+        // Shadows and probations were about another schedule.
         self.shadows.clear();
         self.promotions.clear();
         self.probations.clear();

@@ -18,7 +18,7 @@ use crate::policy_choice::{Origin, PolicyChoice};
 use crate::probation::{Figures, Probation};
 use crate::quarantine::Out;
 
-/// What a broken rule of a probation is counted as.
+/// The kind under which a broken rule of a probation is counted.
 const PROBATION: &str = "probation";
 
 /// When a policy that failed may decide again, in words.
@@ -108,7 +108,7 @@ impl Service {
             }
             notice => return self.notice_at(None, notice),
         }
-        // A queue that is done with its own may have been in the way.
+        // The swap of a queue, which is over now, may have been in the way.
         let history = self.registry.at(None);
         if history.is_fallback() && history.has_history() && !self.swaps.contains_key(&None) {
             self.go_back(None);
@@ -143,7 +143,7 @@ impl Service {
             self.queues_followed();
         }
         if promoted {
-            // It may have been stopped by hand meanwhile.
+            // The shadow may have been stopped by hand meanwhile.
             let _ = self.shadows.stop(&to, queue);
         }
         if let Some(reload) = reload {
@@ -311,7 +311,7 @@ impl Service {
         }
     }
 
-    /// What a probation counts: in all queues, or in the one that it is about.
+    /// The counters of a probation: of all queues, or of the one that it is about.
     fn figures(&self, queue: Option<&str>) -> Figures {
         let Some(engine) = &self.engine else { return Figures::default() };
         let Some(queue) = queue else {
@@ -407,7 +407,7 @@ impl Service {
         self.engine.as_ref().filter(|_| !self.shadows.is_empty()).map(|engine| engine.decisions(actions))
     }
 
-    /// Shadows are summary which queues have policies of their own.
+    /// Tells shadows which queues have policies of their own.
     fn queues_followed(&mut self) {
         if let Some(engine) = self.engine.as_ref().filter(|_| !self.shadows.is_empty()) {
             self.shadows.queues(engine);

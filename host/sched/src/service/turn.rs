@@ -1,4 +1,4 @@
-//! A turn of the service: what is due by time, a pass if one is due, and what follows from it; and when the next turn is due
+//! A turn of the service: tasks due by time, a pass if one is due, and its consequences; and when the next turn is due
 //! though nothing happens.
 //!
 //! Messages that are there are all taken in before the turn, so that a burst costs one pass.
@@ -21,7 +21,7 @@ impl Service {
         self.settle(waiting)
     }
 
-    /// The beginning of a turn: what is due by time. True when a pass is to be made; its time counts from here.
+    /// The beginning of a turn: tasks due by time. True when a pass is to be made; its time counts from here.
     pub fn prepare(&mut self) -> bool {
         self.heed_clock();
         self.count_idle_windows();
@@ -70,7 +70,7 @@ impl Service {
         }
     }
 
-    /// The end of a turn: what follows from it, and what is only done when nothing else is; `waiting` when there are
+    /// The end of a turn: its consequences, and tasks that wait until nothing else is due; `waiting` when there are
     /// messages that were not taken in yet.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Every fault of a configuration with the path of its key, for those who correct it in a file.
+//! Every fault of a configuration with the path of its key, for a user who corrects it in a file.
 //!
 //! A configuration is refused at its first fault; here each key is tried by itself, so that all faults are found. Must never know
 //! a file.
@@ -14,18 +14,18 @@ const DEPTH: usize = 5;
 /// Why a value or a key is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum Refusal {
-    /// The value is not among those that are.
+    /// The value is not accepted.
     #[error("expected {expected}, found {found}")]
     Value {
-        /// What is accepted, in words.
+        /// The accepted values, in words.
         expected: String,
-        /// What was found, as it would be written.
+        /// The value that was found, as it would be written.
         found: String,
     },
     /// There is no such key.
     #[error("unknown key; known are {known}")]
     Key {
-        /// Those that there are.
+        /// The known keys.
         known: String,
     },
 }
@@ -35,9 +35,9 @@ pub(super) enum Refusal {
 pub struct Fault {
     /// The tables and the key, from the top; empty where it is no key.
     pub path: Vec<String>,
-    /// What was found.
+    /// The value that was found.
     pub found: String,
-    /// What is expected.
+    /// The values that are expected.
     pub expected: String,
 }
 

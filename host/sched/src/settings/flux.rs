@@ -1,5 +1,5 @@
-//! What the tables of Flux beside `[sched-fluxgate]` say that answers to people depend on: who may see jobs of others
-//! (`access.private-mode`, man5 flux-config-access), and what a job gets that is submitted to a queue (RFC 33).
+//! The tables of Flux beside `[sched-fluxgate]` on which answers to people depend: who may see jobs of others
+//! (`access.private-mode`, man5 flux-config-access), and what a job that is submitted to a queue gets (RFC 33).
 //!
 //! Must never refuse anything: these tables are Flux's own, and Flux has checked them.
 
@@ -20,11 +20,11 @@ pub struct FluxTables {
     requires: BTreeMap<String, Vec<String>>,
     /// Limits of jobs without one, seconds; by queue, the empty name for all.
     durations: BTreeMap<String, f64>,
-    /// The queues that there are, with what jobs of theirs may ask for at most; the empty name for jobs of all.
+    /// The queues that there are, with the limits of their jobs; the empty name for jobs of all.
     limits: BTreeMap<String, Most>,
 }
 
-/// What a job may ask for at most (`policy.limits`, man5 flux-config-policy).
+/// The most that a job may ask for (`policy.limits`, man5 flux-config-policy).
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Most {
     duration: f64,
@@ -92,8 +92,8 @@ impl FluxTables {
         Constraint::from_value(&json!({ "properties": requires })).unwrap_or(Constraint::All)
     }
 
-    /// A job as it would be in another queue: with the constraint of that one in the place of its own queue's. `None` if there is
-    /// no such queue, if it is in it, or if its constraint does not have that of its queue.
+    /// A job as it would be in another queue: the constraint of that queue replaces the one of its own queue. `None` if there is no
+    /// such queue, if the job is in it, or if the constraint of the job does not have that of its queue.
     pub fn moved(&self, job: &Jobspec, to: &str) -> Option<Jobspec> {
         let from = job.queue().or(self.default_queue.as_deref()).unwrap_or("");
         if from == to || to.is_empty() || !self.limits.contains_key(to) {
@@ -115,7 +115,7 @@ impl FluxTables {
         Some(moved)
     }
 
-    /// Does this queue take a job of this many nodes and cores, fewest, and of this limit, infinite without?
+    /// Does this queue take a job of at least this many nodes and cores, and of this limit (infinite: none)?
     pub fn takes(&self, queue: &str, nodes: u32, cores: u32, limit: f64) -> bool {
         let most = self.limits.get(queue).or_else(|| self.limits.get(""));
         most.is_none_or(|most| {
@@ -123,7 +123,7 @@ impl FluxTables {
         })
     }
 
-    /// Gives a job that is only thought of what ingest would give it: queue, limit, and the constraint of its queue.
+    /// Completes a job that was not submitted as ingest would: with queue, limit, and the constraint of its queue.
     pub fn complete(&self, job: &mut Jobspec) {
         if let (None, Some(queue)) = (job.queue(), &self.default_queue) {
             // A name is always accepted.

@@ -1,4 +1,4 @@
-//! What holds policies in check: the bounds of components, what follows a breach.
+//! The settings that bound policies: the bounds of components, the action after a breach.
 //!
 //! Must never know how any of it is enforced.
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::value::{Given, kind};
 use super::{Key, PERIOD_MAX};
 
-/// What a site demands of a component, beside that it is one.
+/// The demands of a site on a component, beside that it is one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
     /// It carries a manifest.
@@ -23,7 +23,7 @@ pub struct Rules {
     pub keys: Option<PathBuf>,
 }
 
-/// Settings with a meaning for policies that misbehave. [`Guard::default`] is what a site gets that sets nothing.
+/// Settings for policies that misbehave. [`Guard::default`] is the guard of a site that sets nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Guard {
     /// Bounds of every component.
@@ -32,7 +32,7 @@ pub struct Guard {
     pub annotation_keys_per_job_max: u64,
     /// As [`EngineConfig::annotations_per_pass_max`].
     pub annotations_per_pass_max: u64,
-    /// What decides after a breach.
+    /// The action after a breach.
     pub on_breach: OnBreach,
     /// Seconds that a policy stays out after its first failure; 0: it does not come back by itself. Default 30.
     pub quarantine: f64,
@@ -52,7 +52,7 @@ pub struct Guard {
     pub promote_passes_min: u64,
     /// Percent of jobs that it would have started at another time. Default 100.
     pub promote_differences_max: u64,
-    /// Percent of what jobs waited that they would have waited with it; 0 is no bound.
+    /// Wait of jobs with it, in percent of the wait that they had; 0 is no bound.
     pub promote_wait_max: u64,
 }
 
@@ -154,7 +154,7 @@ impl Guard {
             "annotation-keys-per-job-max" => json!(self.annotation_keys_per_job_max),
             "annotations-per-pass-max" => json!(self.annotations_per_pass_max),
             "limits" => {
-                // Only what differs: the rest is the default, and may be another one tomorrow.
+                // Only the bounds that differ: the default of the others may change.
                 let default = as_table(&Limits::default());
                 let set = as_table(&self.limits)
                     .into_iter()

@@ -4,13 +4,13 @@
 
 use fluxgate_graph::Placement;
 
-/// One key: its name, what it takes, and what it is for.
+/// One key: its name, the values that it takes, and its purpose.
 pub struct Key {
     /// Its name in a table.
     pub name: &'static str,
     /// The values that it takes.
     pub accepts: &'static str,
-    /// What it is for.
+    /// Its purpose.
     pub meaning: &'static str,
 }
 

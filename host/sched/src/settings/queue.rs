@@ -13,7 +13,7 @@ use super::faults::Refusal;
 use super::value::{self, Given};
 use super::{POLICY_KEYS_MAX, QUEUE_BYTES_MAX, QUEUES_MAX, Settings, key};
 
-/// What a queue can have, for messages.
+/// The keys of a queue, for messages.
 const KNOWN: &str = "placement, policy, policy-config, ceiling and floor";
 
 /// A policy that decides one queue.
@@ -32,7 +32,7 @@ pub struct Queue {
     bounds: QueueBounds,
     policy: Option<String>,
     config: BTreeMap<String, String>,
-    /// Both as one, once they are known to belong together.
+    /// Policy and settings as one, once they are known to belong together.
     own: Option<QueuePolicy>,
 }
 
@@ -167,7 +167,7 @@ impl Settings {
         }
     }
 
-    /// Everything was said of queues: does it fit together, and with the queues that there are?
+    /// All settings of queues are read: do they fit together, and with the queues that there are?
     pub(super) fn check_queues(&mut self) -> Result<()> {
         for (name, queue) in &mut self.queues {
             queue.own = match (&queue.policy, queue.config.is_empty()) {
@@ -228,19 +228,19 @@ impl Settings {
         names.into_iter().filter(other).cloned().collect()
     }
 
-    /// Where jobs of some queues go.
+    /// The placements of the queues that have one.
     pub(super) fn queue_placements(&self) -> BTreeMap<String, Placement> {
         let placed = |(name, queue): (&String, &Queue)| Some((name.clone(), queue.placement?));
         self.queues.iter().filter_map(placed).collect()
     }
 
-    /// What the jobs of some queues may hold.
+    /// The bounds of the queues that have some.
     pub(super) fn queue_bounds(&self) -> BTreeMap<String, QueueBounds> {
         let some = |(_, queue): &(&String, &Queue)| queue.bounds != QueueBounds::default();
         self.queues.iter().filter(some).map(|(name, queue)| (name.clone(), queue.bounds)).collect()
     }
 
-    /// As a table would have it.
+    /// The queues as a table would have them.
     pub(super) fn queues_value(&self) -> Value {
         let said = |(name, queue): (&String, &Queue)| (name.clone(), queue.value());
         let some = |(_, value): &(String, Value)| value.as_object().is_some_and(|object| !object.is_empty());

@@ -1,4 +1,4 @@
-//! What a site sets of reservations: who may make them, and what they are where nothing else is asked for.
+//! The settings of reservations: who may make them, and their terms where a request names none.
 //!
 //! Must never know a reservation.
 
@@ -9,17 +9,17 @@ use super::PERIOD_MAX;
 use super::keys::{Key, key};
 use super::value::Given;
 
-/// Who may make, change and end reservations.
+/// The users who may make, change and end reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Makers {
     /// The owner of the instance.
     #[default]
     Owner,
-    /// Who has the admin role of the instance (`FLUX_ROLE_ADMIN`) as well.
+    /// Users with the admin role of the instance (`FLUX_ROLE_ADMIN`) as well.
     Admin,
 }
 
-/// What a scheduler does that cannot read the reservations of the one before it.
+/// The action of a scheduler that cannot read the reservations of the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lost {
     /// It starts jobs without them.
@@ -32,12 +32,12 @@ pub enum Lost {
 /// The table `reservations`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reservations {
-    /// Who may make, change and end them.
+    /// The users who may make, change and end them.
     pub create: Makers,
     /// Seconds that a reservation of members is kept free of expected ends before its start, unless another margin is asked
     /// for.
     pub margin: f64,
-    /// What is done where those of the scheduler before cannot be read.
+    /// The action where the reservations of the scheduler before cannot be read.
     pub lost: Lost,
     /// A plugin of the job manager validates the banks of jobs, so that reservations may name banks.
     pub banks: bool,

@@ -1,4 +1,4 @@
-//! What a site decides about the resources of jobs beside their jobspecs: the table `resources`.
+//! The rules of a site about the resources of jobs beside their jobspecs: the table `resources`.
 //!
 //! Must never know the machine.
 

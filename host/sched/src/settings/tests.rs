@@ -1,4 +1,4 @@
-//! Settings from tables and arguments: what is accepted, what wins, and how each wrong one is told.
+//! Settings from tables and arguments: which are accepted, which win, and how each wrong one is told.
 
 use serde_json::json;
 
@@ -71,7 +71,7 @@ fn a_table_sets_every_key() {
             wait_for_nodes: 1200.0
         }
     );
-    // What is shown can be given back.
+    // The values that are shown can be given back.
     let again: Map<String, Value> =
         KEYS.iter().map(|key| (key.name.to_owned(), settings.value(key.name))).collect();
     assert_eq!(Settings::from_table(&Value::Object(again)).unwrap(), settings);
@@ -189,7 +189,7 @@ fn queues_have_policies_of_their_own() {
     let settings = settings.with_args(&["queues.debug.policy=sjf", "queues.a.b.policy=hybrid"]).unwrap();
     let settings = settings.with_args(&["queues.a.b.policy.depth=9"]).unwrap();
     let of = |name: &str| settings.queue_policy(name).map(|own| (own.policy.as_str(), own.config.len()));
-    // What was set of another policy does not reach this one.
+    // Settings of another policy do not reach this one.
     assert_eq!(
         (of("debug"), of("batch"), of("a.b")),
         (Some(("sjf", 0)), Some(("easy", 0)), Some(("hybrid", 1)))
@@ -216,7 +216,7 @@ fn settings_of_a_policy_do_not_reach_another() {
     // The order of keys in a table says nothing.
     let settings = Settings::from_table(&table).unwrap();
     assert_eq!(settings.value("policy-config"), json!({"a": "1"}));
-    // Nor does that of arguments.
+    // The order of arguments says nothing either.
     let settings = settings.with_args(&["policy.c=3=4", "policy=fcfs"]).unwrap();
     assert_eq!((settings.policy.as_str(), settings.value("policy-config")), ("fcfs", json!({"c": "3=4"})));
 }
@@ -296,7 +296,7 @@ fn what_is_wrong_in_an_argument_is_named() {
             assert!(said.contains(word), "{arg}: expected {word:?} in {said:?}");
         }
     }
-    // What is repeated of a wrong argument is bounded, and so is the number of settings.
+    // The part of a wrong argument that is repeated is bounded, and so is the number of settings.
     let long = "x".repeat(100_000);
     assert!(refused(Settings::default().with_args(&[&long])).len() < 1200);
     let many: Vec<String> = (0..300).map(|n| format!("policy.k{n}=1")).collect();

@@ -1,4 +1,4 @@
-//! A round of a shadow: the notes that it left with, what it makes of them, and what it was asked.
+//! A round of a shadow: the notes that it left with, its figures, and its answers.
 //!
 //! Must never know other shadows or the live engine.
 
@@ -25,7 +25,7 @@ pub(super) enum Note {
     /// The queues there are, and whether each has a policy of its own.
     Queues(Vec<(String, bool)>),
     Settings(Box<Config>),
-    /// A request to answer, about a job or all, with what the answer begins with.
+    /// A request to answer, about a job or all, with the beginning of the answer.
     Ask(Box<ControlRequest>, Option<JobId>, Value),
 }
 
@@ -85,7 +85,7 @@ impl Round {
 }
 
 impl Seen {
-    /// The shadow made a pass that took so long.
+    /// The shadow made a pass that took this long.
     fn passed(&mut self, shadow: &Shadow, took: Duration, result: Result<(), ShadowError>) {
         let tally = shadow.tally();
         (self.passes, self.share, self.waits) = (tally.passes, tally.share_differing(), tally.waits);

@@ -18,7 +18,7 @@ fn state(world: &mut World, name: &str) -> String {
     world.told("reservation-show", &json!({ "name": name }))["state"].as_str().unwrap().to_owned()
 }
 
-/// Jobs that got an exception, as often as they did.
+/// The number of exceptions of jobs.
 fn raised(world: &World) -> usize {
     world.log().matches("job-manager.raise").count()
 }
@@ -70,7 +70,7 @@ fn feat_103_a_clock_that_goes_ahead_skips_nothing_without_a_word() {
     reserve(&mut world, "weekly", (1500.0, 1600.0), &weekly);
     let said = said("clock", || {
         world.set_clock(3600.0);
-        // A message is the first to meet it.
+        // A message is the first event after the clock was set.
         world.submit(1, 16, 600.0);
         world.settle();
         world.advance(10.0);

@@ -199,7 +199,7 @@ fn feat_60_61_figures_of_reservations_bounds_forecasts_and_calls() {
     assert_eq!(at("queue_bound_cores{queue=\"debug\",bound=\"floor\"}"), 4.0);
     assert_eq!(at("queue_bound_cores{queue=\"batch\",bound=\"ceiling\"}"), 4.0);
     assert!(!all.contains_key("fluxgate_queue_bound_cores{queue=\"batch\",bound=\"floor\"}"));
-    // It was told 1660 or so, and started after 2000.
+    // The job was told 1660 or so, and started after 2000.
     let late = "forecast_error_seconds_sum{queue=\"\",side=\"late\"}";
     assert!((300.0..500.0).contains(&at(late)), "{}", at(late));
     assert_eq!(at("forecast_error_seconds_count{queue=\"\",side=\"early\"}"), 0.0);
@@ -238,7 +238,7 @@ fn feat_62_the_age_of_the_oldest_job() {
     assert!(rules.contains("max(fluxgate_jobs_pending_oldest_seconds) > 604800"));
 }
 
-/// FEAT-60: what jobs of a queue hold and gave back, and how much of their limits they used.
+/// FEAT-60: the cores that jobs of a queue hold and gave back, and how much of their limits they used.
 #[test]
 fn feat_60_cores_of_queues_and_limits_of_jobs() {
     let mut world = World::serving(&json!({"policy": "steady"}));
@@ -265,7 +265,7 @@ fn feat_60_cores_of_queues_and_limits_of_jobs() {
         of(world, &format!("job_limit_used_ratio_bucket{{queue=\"\",le=\"{le}\"}}"))
     };
     assert_eq!((used(&mut world, "0.55"), used(&mut world, "0.6")), (0.0, 1.0));
-    // One that ends after its limit is in the bucket of those.
+    // A job that ends after its limit is in the last bucket.
     world.advance(1000.0);
     world.end(2);
     world.settle();
@@ -273,7 +273,7 @@ fn feat_60_cores_of_queues_and_limits_of_jobs() {
     assert_eq!(of(&mut world, "queue_used_cores{queue=\"\"}"), 0.0);
 }
 
-/// FEAT-60: what reservations keep free and no job uses, over time; a free node of one is not free to all.
+/// FEAT-60: cores that reservations keep and no job uses, over time; a free node of a reservation is not free to all.
 #[test]
 fn feat_60_idle_time_in_reservations() {
     let mut world = World::serving(&json!({"policy": "steady"}));
@@ -293,7 +293,7 @@ fn feat_60_idle_time_in_reservations() {
     assert_eq!(idle(&mut world, "dedicated"), 0.0, "it is not on");
     assert_eq!(of(&mut world, "nodes{state=\"window\"}"), 2.0);
     world.advance(199.0 - (world.now() - start));
-    // Nodes 2 and 3 are everybody's, and they are held.
+    // Nodes 2 and 3 are in no reservation, and they are held.
     assert_eq!(of(&mut world, "nodes{state=\"free\"}"), 0.0);
     assert_eq!(of(&mut world, "cores{state=\"window\"}"), 8.0);
     let (so_far, passed) = (idle(&mut world, "dedicated"), world.now() - start);
@@ -308,7 +308,7 @@ fn feat_60_idle_time_in_reservations() {
     let more = idle(&mut world, "dedicated") - before;
     assert!((more - 4.0 * 401.0).abs() <= 8.0, "{more}");
     assert_eq!(of(&mut world, "nodes{state=\"window\"}"), 1.0);
-    // Nodes of one that floats take short jobs: they are free.
+    // Nodes of a reservation that floats take short jobs: they are free.
     let now = world.now();
     let float = json!({
         "name": "soon", "kind": "maintenance", "start": now - 1.0, "end": now + 900.0, "hosts": "all", "float": 60.0,
@@ -355,7 +355,7 @@ const FIGURES: &str = "
     policy_cost.nanos policy_call_seconds, learned.bytes policy_state_bytes, expected.told forecasts_told,
     pass.count pass_duration_seconds, swap_pause.count swap_pause_seconds";
 
-/// The paths of all numbers, without positions in lists. What a shadow costs is not a figure of the live schedule, quantiles
+/// The paths of all numbers, without positions in lists. The cost of a shadow is no figure of the live schedule, quantiles
 /// are in the histograms, versions and times are no figures.
 fn numbers(value: &Value, path: &str, found: &mut Vec<String>) {
     match value {
@@ -401,7 +401,7 @@ fn feat_61_every_number_of_the_counters_has_its_metric() {
     assert!(rows.values().all(|family| page.contains(&format!("# TYPE fluxgate_{family} "))));
 }
 
-/// FEAT-61: what was done about a policy that failed.
+/// FEAT-61: the breach and the quarantine of a policy that failed.
 #[test]
 fn feat_61_containment_of_a_policy_that_fails() {
     let mut world = World::serving(&json!({"policy": "steady", "quarantine": "10s"}));
@@ -419,7 +419,7 @@ fn feat_61_containment_of_a_policy_that_fails() {
     assert_eq!(after["fluxgate_policy_quarantined{queue=\"\",policy=\"faulty\"}"], 1.0);
 }
 
-/// FEAT-60: what left the queue and what was refused, by kind.
+/// FEAT-60: removals from the queue and refusals, by kind.
 #[test]
 fn feat_60_removals_and_refusals_by_kind() {
     let mut world = World::serving(&json!({"policy": "steady"}));

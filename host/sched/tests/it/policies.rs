@@ -163,7 +163,7 @@ fn feat_68_a_dry_run_of_a_swap_and_the_name_of_a_person() {
     );
 }
 
-/// FEAT-68: who makes and ends a reservation by a program of the owner is in the trail, also where it was refused.
+/// FEAT-68: the name of a person who makes or ends a reservation by a program of the owner is in the trail, also after a refusal.
 #[test]
 fn feat_68_the_name_of_a_person_who_makes_a_reservation() {
     let mut world = World::serving(&json!({"policy": "steady"}));

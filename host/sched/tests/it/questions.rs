@@ -61,7 +61,7 @@ fn feat_2_a_user_may_ask_about_jobs_of_that_user_and_nobody_elses() {
     // Only users who may see all jobs learn that a job does not exist.
     assert!(ask(&mut world, BOB, "explain", &json!({"id": 9})).unwrap_err().contains("no such job of yours"));
     assert!(ask(&mut world, OWNER, "explain", &json!({"id": 9})).unwrap_err().contains("does not know it"));
-    // What tells no more of others than Flux does.
+    // Questions that tell no more of others than Flux does.
     for (method, payload) in [
         ("when", json!({"jobs": [spec(4, 60.0)]})),
         ("gaps", json!({})),
@@ -121,7 +121,7 @@ fn feat_76_questions_are_answered_beside_the_schedule_and_in_bounds() {
     assert!(why.contains("more than 64 questions wait"), "{why}");
 }
 
-/// FEAT-72: at the priority that is given, or that of the user's last job; the answer says which.
+/// FEAT-72: `when` takes the priority that is given, or that of the user's last job; the answer says which.
 #[test]
 fn feat_72_without_a_priority_it_is_that_of_the_users_last_job() {
     let mut world = busy(&json!({"policy": "builtin-fcfs"}));
@@ -189,7 +189,7 @@ fn feat_81_when_is_answered_under_another_policy_on_a_copy() {
         );
         assert!(answer["jobs"][2]["never"].is_string(), "{answer}");
     }
-    // The one that decides, by its name, and the engine's own say what it says.
+    // The policy that decides, by its name, and the engine's own give the same answer.
     for policy in ["steady", "builtin-fcfs"] {
         assert_eq!(told(&other(&mut world, policy).unwrap()), told(&live), "{policy}");
     }
@@ -239,7 +239,7 @@ fn feat_74_77_answers_tell_what_jobs_are_annotated_with() {
     }
 }
 
-/// Where the future is costly to search, answers come with what was found in time, and no job loses what it was told.
+/// Where the future is costly to search, answers come with the starts found in time, and no job loses the start that it was told.
 #[test]
 fn a_search_for_expected_starts_ends_in_time_and_takes_nothing_back() {
     let mut world = busy(&json!({"policy": "steady", "estimates": "1m"}));
@@ -271,7 +271,7 @@ fn a_search_for_expected_starts_ends_in_time_and_takes_nothing_back() {
     assert!(why["expected"].is_number() && world.annotated.len() > told.len(), "{why}");
 }
 
-/// FEAT-74: another queue is told where the job would start earlier in it, and where that takes such jobs.
+/// FEAT-74: another queue is told if the job would start earlier in it, and if that queue takes such jobs.
 #[test]
 fn feat_74_another_queue_helps_only_if_the_job_would_start_earlier_in_it() {
     let table = json!({"policy": "builtin-fcfs"});
@@ -380,13 +380,13 @@ fn feat_100_idle_nodes_that_no_waiting_job_may_use() {
         job["attributes"]["system"]["constraints"] = json!({"hostlist": [hosts]});
         job
     };
-    // Node 0 is taken, and wanted by the next.
+    // Node 0 is taken, and wanted by the next job.
     world.submit_spec(1, &only("node0", 4));
     world.submit_spec(2, &only("node0", 4));
     world.settle();
     assert_eq!(world.started, [1]);
     assert_eq!(unused(&mut world), [("property".to_owned(), "node[1-3]".to_owned())]);
-    // Node 1 would suit one, but a reservation has it.
+    // Node 1 would suit a job, but a reservation has it.
     let now = world.now();
     let window =
         json!({"name": "m", "kind": "maintenance", "start": now + 1.0, "end": now + 500.0, "hosts": "node1"});
@@ -399,11 +399,11 @@ fn feat_100_idle_nodes_that_no_waiting_job_may_use() {
         found,
         [("property".to_owned(), "node[2-3]".to_owned()), ("window".to_owned(), "node1".to_owned())]
     );
-    // Guests are not told: it would say what others ask for.
+    // Guests are not told: the answer would say what others ask for.
     let guest = world.send_as((5, 2), "sched-fluxgate.unused-nodes", &json!({}));
     world.settle();
     assert_eq!(world.answer(guest).unwrap().as_ref().unwrap_err().0, 1);
-    // Who wants any cores may use them all: it starts, and nobody is left who wants node 2.
+    // Jobs that ask for any cores have a use for nodes 2 and 3.
     world.submit(4, 8, 600.0);
     world.submit(5, 16, 600.0);
     world.settle();

@@ -41,7 +41,7 @@ fn a_reload_that_is_refused_changes_nothing() {
     assert_eq!(active(&mut world), "steady");
     let shown = world.told("config-show", &json!({}));
     assert_eq!(shown["settings"]["placement"]["source"], "default");
-    // It is not in the way of the next.
+    // The refused reload is not in the way of the next.
     let good =
         world.ask("config-reload", &json!({"sched-fluxgate": {"policy": "steady", "placement": "pack"}}));
     assert!(world.answer(good).unwrap().is_ok());
@@ -71,7 +71,7 @@ fn rules_that_come_later_hold_for_loaded_policies_too() {
     assert!(world.answer(swap).unwrap().is_ok());
     let queue = world.ask("policy-swap", &json!({"name": "other", "queue": "debug"}));
     assert!(world.answer(queue).unwrap().is_ok());
-    // One is on its way under the old rules.
+    // A component is being loaded under the old rules.
     let late = world.ask("policy-load", &json!({"path": "/policies/faulty"}));
 
     let strict =
@@ -166,7 +166,7 @@ fn a_disk_that_hangs_under_the_audit_trail_holds_the_answers_that_are_in_it_and_
     assert!(world.answer(refused).is_some());
 }
 
-/// FEAT-98: what a reload changes is told with the values before and after: to who asked, in the log and in the audit trail.
+/// FEAT-98: changes of a reload are told with the values before and after: to the user who asked, in the log and in the audit trail.
 #[test]
 fn feat_98_all_that_a_reload_changes_is_told_before_and_after() {
     let mut world = World::serving(&json!({"policy": "builtin-fcfs", "quarantine": 30}));
@@ -188,7 +188,7 @@ fn feat_98_all_that_a_reload_changes_is_told_before_and_after() {
     assert!(lines[0].starts_with(line), "{}", lines[0]);
     let entry = world.last_in_trail();
     assert_eq!((&entry["what"], &entry["changed"]), (&json!("configure"), &told));
-    // Nothing that changes is told as nothing.
+    // A reload without changes is told as one.
     let same = world.ask("config-reload", &config);
     assert_eq!(world.answer(same).unwrap().as_ref().unwrap()["changed"], json!({}));
     assert_eq!(world.last_in_trail()["changed"], json!({}));

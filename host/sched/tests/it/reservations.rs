@@ -95,7 +95,7 @@ fn feat_21_23_24_terms_of_a_reservation() {
     assert_eq!((&dat["release_when_idle"], &d3["float"]), (&json!(50.0), &json!(120.0)));
     let refused = ask(&mut world, "alter", json!({"name": "dat", "float": 60.0})).unwrap_err();
     assert!(refused.contains("dat: only maintenance floats"), "{refused}");
-    // Nobody comes: its nodes take other jobs when it was idle for so long.
+    // No member comes: its nodes take other jobs when it was idle for `release_when_idle`.
     world.submit(1, 12, 10_000.0);
     world.advance(1000.0);
     assert!(world.started.is_empty());
@@ -145,7 +145,7 @@ fn feat_11_pools_of_a_reservation() {
     }
 }
 
-/// FEAT-25: everybody may list, the owner makes.
+/// FEAT-25: all users may list, the owner makes reservations.
 #[test]
 fn feat_25_who_may_do_what() {
     let mut world = world();
@@ -169,7 +169,7 @@ fn feat_25_who_may_do_what() {
     }
 }
 
-/// FEAT-25: with `create = "admin"` who has the admin role makes them too, and a reload changes that.
+/// FEAT-25: with `create = "admin"` a user with the admin role makes them too, and a reload changes the setting.
 #[test]
 fn feat_25_administrators_make_reservations_where_the_site_says_so() {
     let admin = (5589, role::USER | role::ADMIN);
@@ -201,7 +201,7 @@ fn feat_25_administrators_make_reservations_where_the_site_says_so() {
     assert_eq!(ask(&mut world, "create", other).unwrap()["reservation"]["overlap"], true);
 }
 
-/// FEAT-13: groups are looked up when they are named and every ten minutes; a failed look-up keeps what was known.
+/// FEAT-13: groups are looked up when they are named and every ten minutes; a failed look-up keeps the known users.
 #[test]
 fn feat_13_groups_are_looked_up_beside_the_scheduler() {
     let mut world = world();
@@ -319,7 +319,7 @@ fn feat_17_a_node_that_is_late_is_told() {
     assert_eq!(late(&mut world), json!({"ranks": "0", "nodelist": "node0", "nodes": 1, "jobs": 1}));
 }
 
-/// FEAT-26: what was answered is there again; what cannot be read is told, and kept aside.
+/// FEAT-26: answered reservations are there again; a value that cannot be read is kept aside.
 #[test]
 fn feat_26_reservations_survive_a_restart() {
     let mut first = world();
@@ -342,7 +342,7 @@ fn feat_26_reservations_survive_a_restart() {
     assert!(third.kvs.contains_key("sched-fluxgate.reservations-unreadable"));
 }
 
-/// FEAT-26: what the KVS refused is in force, and is written when the KVS takes it.
+/// FEAT-26: a reservation that the KVS refused is in force, and is written when the KVS takes it.
 #[test]
 fn feat_26_reservations_that_were_refused_are_written_again() {
     let mut world = world();
@@ -421,7 +421,7 @@ fn feat_26_nothing_starts_without_reservations_that_are_lost_where_the_site_says
     assert!(world.kvs[KEY].is_object());
 }
 
-/// FEAT-93: a downgrade is safe: what a later version kept is left as it is, and a copy is kept aside.
+/// FEAT-93: a downgrade is safe: the value of a later version is left as it is, and a copy is kept aside.
 #[test]
 fn feat_93_reservations_of_a_later_version_are_not_written_over() {
     // {"version":2,"reservations":[]}
@@ -483,7 +483,7 @@ fn feat_21_22_altered_skipped_repeated_and_ended_early() {
     ask(&mut world, "skip", json!({"name": "weekly"})).unwrap();
     let show = |world: &mut World, name: &str| ask(world, "show", json!({ "name": name })).unwrap();
     assert_eq!(starts(&show(&mut world, "weekly"))[..2], [3000.0, 4000.0]);
-    // When one is over another one is made ahead.
+    // When an occurrence is over, another one is made ahead.
     world.advance(2600.0);
     let now = starts(&show(&mut world, "weekly"));
     assert_eq!((now.len(), now[0], now[7]), (8, 4000.0, 11_000.0));
@@ -507,7 +507,7 @@ fn feat_21_22_altered_skipped_repeated_and_ended_early() {
     assert!(twice.contains("`alter` changes it"), "{twice}");
 }
 
-/// What is asked wrongly changes nothing, and says what is accepted.
+/// A wrong request changes nothing, and its answer says what is accepted.
 #[test]
 fn feat_30_what_is_asked_wrongly() {
     let mut world = world();

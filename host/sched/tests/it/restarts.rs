@@ -14,7 +14,7 @@ fn reserve(world: &mut World, name: &str, (start, end): (f64, f64), more: Value)
     world.told("reservation-create", &payload);
 }
 
-/// The jobs of a day: who arrives when, of which user, with this many cores for so long.
+/// The jobs of a day: time of arrival, id, user, cores and duration.
 const JOBS: [(f64, u64, u32, u32, f64); 6] = [
     // Runs into the last reservation and is ended by it.
     (1000.0, 1, 7, 4, 9000.0),
@@ -108,7 +108,7 @@ fn day(down: Option<(f64, f64, &str)>) -> Vec<String> {
     seen
 }
 
-/// FEAT-94: hello may list running jobs after a full restart; they are adopted, and windows begin and end as if nothing had been.
+/// FEAT-94: hello may list running jobs after a full restart; they are adopted, and windows begin and end as without a restart.
 #[test]
 fn feat_94_windows_begin_and_end_as_if_the_instance_had_not_been_restarted() {
     let undisturbed = day(None);
@@ -166,7 +166,7 @@ fn feat_94_chosen_nodes_keep_their_places_while_brokers_come_up() {
     assert_eq!(shown(&mut world), ("0,2".to_owned(), "planned".to_owned()));
 }
 
-/// FEAT-94: what a new scheduler chose at once is what the one after it has, when the reservation has begun meanwhile.
+/// FEAT-94: nodes that a new scheduler chose at once are kept by the one after it, when the reservation has begun meanwhile.
 #[test]
 fn feat_94_nodes_that_were_replaced_at_a_start_are_kept() {
     let mut world = World::serving(&table());
@@ -176,7 +176,7 @@ fn feat_94_nodes_that_were_replaced_at_a_start_are_kept() {
     reserve(&mut world, "dat", (1500.0, 6000.0), two);
     let shown = |world: &mut World| world.told("reservation-show", &json!({"name": "dat"}))["ranks"].clone();
     assert_eq!(shown(&mut world), "2-3");
-    // Not waited for: it begins in less than a second.
+    // No wait for the node: the reservation begins in less than a second.
     let at_once = 499.5 - (world.now() - 1000.0);
     let mut world = world.restarted(&table(), at_once, "0-2");
     world.settle();
@@ -187,7 +187,7 @@ fn feat_94_nodes_that_were_replaced_at_a_start_are_kept() {
     assert_eq!(shown(&mut world), "0,2", "it has begun");
 }
 
-/// FEAT-94: a reservation that comes again is not lost when the instance is down for longer than was made ahead.
+/// FEAT-94: a reservation that comes again is not lost when the instance is down for longer than its occurrences were made ahead.
 #[test]
 fn feat_94_a_repeated_reservation_outlives_a_long_pause() {
     let mut world = World::serving(&table());
@@ -205,7 +205,7 @@ fn feat_94_a_repeated_reservation_outlives_a_long_pause() {
     assert_eq!(shown["occurrences"][0], json!([51_500.0, 51_600.0]));
     assert_eq!(shown["occurrences"].as_array().map(Vec::len), Some(8));
     assert_ne!(world.kvs["sched-fluxgate.reservations"], before, "what was made ahead is written");
-    // One that has an end is over.
+    // A repeated reservation that has an end is over.
     let repeat = json!({"every": "1000s", "zone": "UTC", "until": 60_000.0});
     reserve(
         &mut world,

@@ -47,7 +47,7 @@ fn a_shadow_that_lags_is_ended_and_the_schedule_goes_on() {
     let refused = world.ask("policy-diff", &json!({"name": "other"}));
     let (_, why) = world.answer(refused).unwrap().clone().unwrap_err();
     assert_eq!(why, "other does not answer; it is behind");
-    // It comes back at last, and is of no use.
+    // The shadow comes back at last, and is of no use.
     while !world.work().is_empty() {
         world.finish("shadow");
     }
@@ -80,7 +80,7 @@ fn a_shadow_that_is_stopped_on_its_way_answers_what_it_was_asked() {
     let diff = world.ask("policy-diff", &json!({"name": "other"}));
     world.told("policy-shadow", &json!({"name": "other", "stop": true}));
     assert_eq!(world.told("policy-list", &json!({}))["shadows"], json!([]));
-    // Another of the same name has nothing to do with it.
+    // Another shadow of the same name has nothing to do with the first.
     world.told("policy-shadow", &json!({"name": "other"}));
     world.service.finished(away);
     world.settle();
@@ -118,7 +118,7 @@ fn feat_99_a_promotion_waits_for_its_time_for_idleness_and_for_reservations() {
     let list = world.told("policy-list", &json!({}))["promotions"].clone();
     assert_eq!(list, json!([{"name": "other", "queue": null, "at": 2000.0, "when_idle": true}]));
     assert_eq!(world.last_in_trail()["what"], "promote-later");
-    // Nobody waits in between: it is not the time yet.
+    // No job waits in between, but it is not the time yet.
     world.end(1);
     world.settle();
     assert_eq!((active(&mut world), world.started.as_slice()), (json!("steady"), [1, 2].as_slice()));

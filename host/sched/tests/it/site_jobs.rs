@@ -1,4 +1,4 @@
-//! What jobs of a site with rack storage see of the scheduler, row by row of the requirements that no other test names.
+//! The scheduler for jobs of a site with rack storage, row by row of the requirements that no other test names.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ fn site_4_the_description_of_the_machine_is_never_written() {
     assert!(named.is_empty(), "{named:?}");
 }
 
-/// SITE-19, SITE-100: a job is what its last request says, whatever was asked before.
+/// SITE-19, SITE-100: a job is as its last request says, not as earlier ones.
 #[test]
 fn site_19_100_a_job_is_what_its_last_request_says() {
     let mut world = world(2, 1);
@@ -97,7 +97,7 @@ fn site_34_chassis_are_asked_for_in_an_instance_in_a_job() {
     );
 }
 
-/// SITE-43: what the graph scheduler may add to a jobspec decides nothing.
+/// SITE-43: an attribute that the graph scheduler may add to a jobspec decides nothing.
 #[test]
 fn site_43_the_queue_that_the_graph_scheduler_notes_is_ignored() {
     let mut world = world(1, 1);
@@ -109,7 +109,7 @@ fn site_43_the_queue_that_the_graph_scheduler_notes_is_ignored() {
     assert_eq!(world.started, [1]);
 }
 
-/// SITE-66, SITE-67: what a job holds is given back by the job manager alone; a request by hand is answered and frees nothing.
+/// SITE-66, SITE-67: only the job manager gives back the resources of a job; a request by hand is answered and frees nothing.
 #[test]
 fn site_66_67_a_job_is_not_cancelled_by_hand() {
     let mut world = world(1, 1);

@@ -80,7 +80,7 @@ fn site_59_60_79_a_status_is_set_or_refused_with_the_words_that_scripts_know() {
         assert_eq!(world.call(STATUS, &ssd("/site/chassis0/ssd1", "up")), Ok(json!({})));
     }
     assert_eq!(world.started, [1]);
-    // What is done already is no event of the engine.
+    // A status that is set already is no event of the engine.
     let events = world.told("stats-get", &json!({}))["engine"]["events"].clone();
     world.call(STATUS, &ssd("/site/chassis0/ssd1", "up")).unwrap();
     assert_eq!(world.told("stats-get", &json!({}))["engine"]["events"], events);
@@ -153,7 +153,7 @@ fn site_78_what_was_set_is_set_in_the_next_scheduler_before_its_first_pass() {
     next.settle();
     assert_eq!(next.started, [1]);
     assert_eq!(next.commits, 1, "nothing is written that was read");
-    // Storage that is no more, and what no scheduler wrote.
+    // Storage that is gone, and a value that no scheduler wrote.
     let mut smaller = World::on(machine(1, 1), &table(), world.kvs.clone());
     assert_eq!(smaller.call(GET, &get), Ok(json!({"values": ["x"]})));
     let odd = json!({"ver": 1, "type": "val", "data": "bm9uc2Vuc2U="});
@@ -170,7 +170,7 @@ fn site_78_a_refused_request_is_no_newer_than_what_was_kept() {
     let bad = |paths: Value| json!({"sp_resource_path": paths, "sp_keyval": "badrabbit=x"});
     world.call(SET, &bad(json!("/site/chassis0/n0"))).unwrap();
     world.advance(2.0);
-    // The next scheduler cannot read it at first.
+    // The next scheduler cannot read the key at first.
     let kept = world.kvs[KEY].clone();
     let mut next = World::on(machine(2, 1), &table(), BTreeMap::from([(KEY.to_owned(), Value::Null)]));
     next.call(SET, &bad(json!(["/site/chassis0/n0", "/site/x"]))).unwrap_err();
@@ -205,7 +205,7 @@ fn site_78_no_job_is_denied_for_a_property_that_was_kept_and_cannot_be_read() {
     next.advance(11.0);
     next.settle();
     assert_eq!(next.started, [1]);
-    // All is known now: what no node has is denied.
+    // All is known now: a job that asks for a property of no node is denied.
     next.submit_spec(2, &with("good"));
     next.settle();
     assert_eq!(next.denied.len(), 1);

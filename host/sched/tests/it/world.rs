@@ -19,12 +19,12 @@ use tracing::level_filters::LevelFilter;
 
 use crate::components::InMemory;
 
-/// What the service sees.
+/// The state outside of the service.
 #[derive(Default)]
 struct Outside {
     now: f64,
     elapsed: Duration,
-    /// That passes before each look at the clock.
+    /// Real time that passes before each look at the clock.
     each: Duration,
     sent: VecDeque<Message>,
     work: Vec<Work>,
@@ -128,7 +128,7 @@ pub type Answer = Result<Value, (i32, String)>;
 pub struct World {
     pub service: Service,
     door: Arc<Door>,
-    /// What the broker says of its configuration.
+    /// The configuration of the broker.
     pub config: Value,
     /// Real time that passes in work before each look at the clock.
     pub slow: Duration,
@@ -140,7 +140,7 @@ pub struct World {
     pub commits: usize,
     /// Commits are refused.
     pub full: bool,
-    /// What the resource service says of the machine.
+    /// The machine, as the resource service tells it.
     machine: Value,
     /// Jobs that were started, in order.
     pub started: Vec<u64>,
@@ -230,7 +230,7 @@ impl World {
         world
     }
 
-    /// Until there is nothing more to do at this time but work other than the audit trail's.
+    /// Turns until nothing is left to do at this time but work other than the audit trail's.
     pub fn settle(&mut self) {
         for _ in 0..1000 {
             let waiting = self.door.with(|outside| std::mem::take(&mut outside.sent));
@@ -251,7 +251,7 @@ impl World {
         panic!("it never ends");
     }
 
-    /// The broker's side: its answer to a request, or what a response says.
+    /// The broker's side: it answers a request, and notes a response.
     fn deal_with(&mut self, message: Message) -> Option<Message> {
         if message.is_response() {
             let payload = message.json_or_empty().unwrap_or_default();
@@ -349,7 +349,7 @@ impl World {
         self.service.message(told);
     }
 
-    /// What the clock shows.
+    /// The time of the clock.
     pub fn now(&self) -> f64 {
         self.door.now()
     }
@@ -446,7 +446,7 @@ impl World {
         self.settle();
     }
 
-    /// Names of the work that was started and not yet done, but for what is only to be dropped.
+    /// Names of the work that was started and not yet done, without work that only drops values.
     pub fn work(&self) -> Vec<&'static str> {
         let names = |outside: &mut Outside| outside.work.iter().map(Work::name).collect::<Vec<_>>();
         self.door.with(names).into_iter().filter(|name| *name != "drop").collect()

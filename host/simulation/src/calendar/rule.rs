@@ -1,23 +1,23 @@
-//! The rule of reservations for one start (FEAT-6), judged by the list of what operators asked for.
+//! The rule of reservations for one start (FEAT-6), judged by the list of the requests of operators.
 //!
-//! A reservation of which it is not certain what is in force breaks nothing. Must never know how places are searched.
+//! No start breaks a reservation whose version in force is not certain. Must never know how places are searched.
 
 use std::collections::BTreeSet;
 
 use super::{Calendar, Terms};
 use crate::agenda::Time;
 
-/// Two times that are the same, but for the last digits.
+/// The greatest difference of two times that are the same, but for the last digits.
 const SAME: f64 = 1e-4;
 
 /// A job that starts.
 #[derive(Debug)]
 pub struct Start<'a> {
-    /// When.
+    /// The time of the start.
     pub at: f64,
-    /// When it must have ended; infinite without a limit.
+    /// The time at which it must have ended; infinite without a limit.
     pub end: f64,
-    /// When it would have to by its own limit.
+    /// The time at which it must have ended by its own limit.
     pub limit_end: f64,
     /// Its nodes.
     pub ranks: &'a BTreeSet<u32>,
@@ -35,7 +35,7 @@ pub struct Start<'a> {
     pub preemptible_after: Option<u32>,
 }
 
-/// Is something so?
+/// An answer to a question that the world may not be able to decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sure {
     Yes,
@@ -62,7 +62,7 @@ impl Terms {
             && (everybody || self.users.contains(&user) || of_group())
     }
 
-    /// Does it admit a job? Which users a group has, the scheduler may know late.
+    /// Does it admit a job? The scheduler may learn late which users a group has.
     fn admits(&self, job: &Start<'_>) -> Sure {
         let admits = |groups| self.admits_jobs_of((job.user, groups), job.queue, job.bank);
         match (admits(&job.groups.0), admits(&job.groups.1)) {
@@ -110,7 +110,7 @@ impl Terms {
         open
     }
 
-    /// May a member that takes nothing else start so?
+    /// May a member start so: within one of its times and on its nodes, unless members may be elsewhere?
     fn takes(&self, job: &Start<'_>) -> bool {
         self.flex || self.contains(job) && self.ranks.as_ref().is_none_or(|ranks| job.ranks.is_subset(ranks))
     }
@@ -130,8 +130,8 @@ impl Calendar {
         }
     }
 
-    /// Is this start as reservations of pools have it, which have been as they are since its decision? Of each, `units` tells those
-    /// that the job has, those that other jobs hold from that time on, and all.
+    /// Is this start as those reservations of pools have it that are unchanged since its decision? Of a pool, `units` tells the units
+    /// of the job, those that other jobs hold from a time on, and all.
     ///
     /// # Errors
     /// The reservation that it breaks.
@@ -192,7 +192,7 @@ impl Calendar {
         Ok(())
     }
 
-    /// Who ends before its limit fills a reservation.
+    /// A job that ends before its limit fills the time before a reservation.
     fn filled(&self, job: &Start<'_>) -> Result<(), String> {
         if job.end >= job.limit_end - SAME || job.limit_end - job.end < SAME {
             return Ok(());
@@ -211,7 +211,7 @@ impl Calendar {
         }
     }
 
-    /// Who names a reservation is in it.
+    /// A job that names a reservation starts inside of it, or after it if members are freed then.
     fn named(&self, job: &Start<'_>, name: &str) -> Result<(), String> {
         let entry = self.entries.get(name).filter(|entry| !entry.now.is_empty());
         let Some(entry) = entry else { return Err(format!("{job:?}: there is no such reservation")) };
@@ -230,7 +230,7 @@ impl Calendar {
         }
     }
 
-    /// Jobs of the queue of a reservation are in one.
+    /// A job of the queue of reservations starts inside of one.
     fn of_queue(&self, job: &Start<'_>) -> Result<(), String> {
         let Some(queue) = job.queue else { return Ok(()) };
         let (mut open, mut over) = (Vec::new(), None);

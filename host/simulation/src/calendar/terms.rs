@@ -1,4 +1,4 @@
-//! What one reservation is, as it was asked for, and whether a row that the scheduler tells is that.
+//! The terms of one reservation, as it was asked for, and their comparison with a row that the scheduler tells.
 //!
 //! Must never know other reservations.
 
@@ -25,7 +25,7 @@ pub struct Terms {
     pub first: (f64, f64),
     /// It comes again this many seconds later, and after that, up to this time if it is above 0.
     pub every: Option<(f64, f64)>,
-    /// What begins earlier is left out.
+    /// Times that begin earlier are left out.
     pub gone_before: f64,
     /// The next time that has not begun may be left out.
     pub skips: bool,
@@ -41,9 +41,9 @@ pub struct Terms {
     pub condition: u32,
     /// Its nodes, where they are known.
     pub ranks: Option<BTreeSet<u32>>,
-    /// The start of the time for which they were told.
+    /// The start of the time for which the nodes were told.
     pub told_for: Option<f64>,
-    /// The start of a time that has begun with chosen nodes, and these: they stay.
+    /// The start of a time that has begun with chosen nodes, and these nodes, which stay.
     pub fixed: Option<(f64, BTreeSet<u32>)>,
     /// Members.
     pub users: BTreeSet<u32>,
@@ -55,7 +55,7 @@ pub struct Terms {
     pub banks: BTreeSet<String>,
     /// Units of pools that it keeps.
     pub pools: BTreeMap<String, u64>,
-    /// It attracts.
+    /// It attracts jobs that do not name it.
     pub magnetic: bool,
     /// Members may be elsewhere.
     pub flex: bool,
@@ -63,17 +63,17 @@ pub struct Terms {
     pub overlap: bool,
     /// Nodes are replaced after its start.
     pub replace: bool,
-    /// Jobs that may be ended fill it.
+    /// Jobs that may be ended fill the time before it.
     pub fill: bool,
-    /// It ends when it is idle for so long.
+    /// It ends once it has been idle for this many seconds.
     pub idle: Option<f64>,
     /// It floats.
     pub float: Option<f64>,
-    /// What becomes of running jobs.
+    /// The rule for running jobs.
     pub running: &'static str,
-    /// What becomes of waiting members.
+    /// The rule for members that wait when it is over.
     pub after: &'static str,
-    /// For people.
+    /// A text for people.
     pub note: String,
 }
 
@@ -111,7 +111,7 @@ impl Terms {
         self.idle.is_some_and(|idle| start + idle <= latest + 1e-3)
     }
 
-    /// Is this row told of it? With what the row tells beside.
+    /// Compares a row of a list with these terms; returns them with the nodes and times that the row tells.
     ///
     /// # Errors
     /// The difference.
@@ -167,7 +167,7 @@ impl Terms {
                 if known.is_some_and(|known| *known != ranks) {
                     return Err(format!("nodes {ranks:?} instead of {:?}, and no node changed", self.ranks));
                 }
-                // A scheduler that begins with its clock set back has the time before it once more.
+                // A scheduler that begins with its clock set back has the time before the start once more.
                 told.fixed = told.fixed.filter(|(start, _)| clock > start - 1e-6);
                 if let (Some((start, fixed)), Some(first)) = (&told.fixed, first)
                     && (first.0 - start).abs() < 1e-6
@@ -184,7 +184,7 @@ impl Terms {
                 }
             }
         }
-        // What is missing since it is over, or was idle, may be there again if that was not kept.
+        // A time that is missing since it is over, or was idle, may be there again if that was not kept.
         if self.skips {
             (told.gone_before, told.skips) = (first.map_or(f64::INFINITY, |first| first.0), false);
         }
@@ -206,7 +206,7 @@ impl Terms {
                 || std::mem::take(&mut skip)
         };
         for (number, time) in told.iter().enumerate() {
-            // What is left out before it.
+            // Times that are left out before this one.
             while let Some(other) = all.next_if(|other| !is(other, time)) {
                 if number > 0 || !may_miss(&other) {
                     return Err(format!("the time {other:?} of {self:?} is missing: {told:?}"));

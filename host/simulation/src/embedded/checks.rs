@@ -1,4 +1,4 @@
-//! What must hold in the world of the embedded instance.
+//! The invariants of the world of the embedded instance.
 //!
 //! Must never know what the instance or the scheduler keeps.
 
@@ -22,10 +22,10 @@ use crate::model::job::want;
 use crate::plan::{Act, JobPlan};
 use crate::rerun;
 
-/// So long after the last change both sides are quiet.
+/// The time after the last change until both sides are quiet.
 const QUIET: u64 = 90 * SECOND;
 
-/// What an instance tells the owner of all jobs.
+/// The list of all jobs that an instance gives to the owner.
 fn jobs(instance: &mut Durable<MemoryRecords>, client: ClientId) -> Value {
     let question = Message::request("job-list.list").with_json(&json!({"attrs": ["all"], "max_entries": 0}));
     instance.message(client, question.with_matchtag(u32::MAX));
@@ -42,7 +42,7 @@ fn jobs(instance: &mut Durable<MemoryRecords>, client: ClientId) -> Value {
 }
 
 impl EmbeddedWorld {
-    /// What the instance has written since the last look.
+    /// Judges the records that the instance has written since the last look.
     pub(super) fn judge_records(&mut self) {
         let Some(instance) = &mut self.instance else { return };
         let news = std::mem::take(&mut instance.records_mut().news);
@@ -55,7 +55,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// What the scheduler is asked is written: a job before it is to be started, and its end before its resources are free.
+    /// A request to the scheduler follows its record: that of the job before `sched.alloc`, that of its end before `sched.free`.
     pub(super) fn judge_request(&mut self, message: &Message) {
         let id = message.json_or_empty().unwrap_or_default()["id"].as_u64().unwrap_or_default();
         let has = |event| self.log.jobs.get(&id).is_some_and(|job| job.has(event));
@@ -92,7 +92,7 @@ impl EmbeddedWorld {
         if !self.calm {
             return false;
         }
-        // What was refused in the meantime is asked once more.
+        // Requests that were refused in the meantime are made once more.
         let settles = micros(self.plan.calm) + 6 * QUIET;
         if now < settles {
             self.tidy();
@@ -146,7 +146,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// All jobs are over: what was answered is there, and nothing is held.
+    /// All jobs are over: nothing is held, every request from before the calm is answered, and no job is there twice.
     fn judge_end(&mut self) {
         if !self.log.book.held().is_empty() {
             self.breaks(format!("all jobs are over, and {:?} are held", self.log.book.held()));
@@ -191,7 +191,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// What was drained is, whatever ended since.
+    /// The ranks that were drained still are, whatever ended since.
     pub(super) fn judge_drains(&mut self, payload: &Value) {
         let keys = payload["drain"].as_object().into_iter().flat_map(|drains| drains.keys());
         let ranks = keys.filter_map(|ranks| Idset::parse(ranks).ok());
@@ -206,7 +206,7 @@ impl EmbeddedWorld {
 
     /// The figures of the scheduler, when nothing is going on.
     pub(super) fn judge_figures(&mut self, payload: &Value) {
-        // What was given back on lost nodes while no scheduler was ready is told to none, and nothing starts there.
+        // No scheduler is told of resources on lost nodes that were given back while none was ready; nothing starts there.
         let lost = &self.log.book.lost;
         let there = |units: BTreeSet<Unit>| -> BTreeSet<Unit> {
             units.into_iter().filter(|(rank, ..)| !lost.contains(rank)).collect()

@@ -1,4 +1,4 @@
-//! Users of the instance: what they ask, what is answered, and what must hold of it.
+//! Users of the instance: their requests, the answers, and the invariants of both.
 //!
 //! Must never know how the instance keeps a job.
 
@@ -16,7 +16,7 @@ use crate::model::OWNER;
 use crate::model::job::jobspec;
 use crate::plan::{Act, JobPlan};
 
-/// Topics that tell nothing of other users, and some that change their jobs.
+/// Topics of requests about jobs of other users, and of requests of the owner alone: a guest may make none of them.
 const NONSENSE: [&str; 10] = [
     "job-manager.raise",
     "job-manager.urgency",
@@ -33,7 +33,7 @@ const NONSENSE: [&str; 10] = [
 /// Submit flag: without a question of feasibility.
 const NOVALIDATE: u32 = 4;
 
-/// Who submits a job: the owner what is not to be validated.
+/// The user who submits a job: the owner, if it is not to be validated.
 fn submitter(job: &JobPlan) -> u32 {
     if job.validated { job.userid } else { OWNER }
 }
@@ -44,20 +44,20 @@ pub(super) struct User {
     pub(super) userid: u32,
 }
 
-/// What was asked.
+/// A request of a user.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Asked {
     /// A job is submitted, by its place in the plan.
     Submit(usize),
-    /// What may be refused.
+    /// A request that may be refused.
     Something,
-    /// What must be refused.
+    /// A request that must be refused.
     Forbidden,
-    /// The figures of the scheduler, after so many changes.
+    /// The figures of the scheduler, after this many changes.
     Figures(u64),
     /// These ranks are drained, or undrained.
     Drain(u8, bool),
-    /// Which ranks are drained.
+    /// The ranks that are drained.
     Drains,
     /// Something about policies or settings.
     Control(&'static str),
@@ -88,7 +88,7 @@ impl EmbeddedWorld {
         let mut spec = jobspec(&plan, plan.limit);
         spec["tasks"][0]["command"] = json!(["app", plan.number.to_string()]);
         spec["attributes"]["system"]["simulate"] = json!({"duration": plan.run});
-        // Of guests no urgency above the default is taken, and all are validated.
+        // A guest may not ask for an urgency above the default, and its jobs are all validated.
         let payload = match submitter(&plan) {
             OWNER => json!({"jobspec": spec, "urgency": plan.urgency, "flags": NOVALIDATE}),
             _ => json!({"jobspec": spec, "urgency": plan.urgency.min(16)}),
@@ -98,7 +98,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// The instance says something to a user.
+    /// The instance answers a user.
     pub(super) fn answered(&mut self, client: ClientId, message: &Message) {
         if !self.users.contains_key(&client) || !message.is_response() {
             return;
@@ -123,7 +123,7 @@ impl EmbeddedWorld {
                 }
             }
             (Asked::Submit(place), errno::EINVAL | errno::EOVERFLOW) => self.is_refused(place, message),
-            // It holds, or the scheduler went away without an answer.
+            // The instance holds, or the scheduler went away without an answer.
             (Asked::Submit(place), _) => self.agenda.after(5 * SECOND, Step::Submit { job: place }),
             (Asked::Forbidden, 0) => self.breaks(format!("{} of a guest is obeyed", message.topic())),
             (Asked::Forbidden, _) => self.tally.reached("a guest is refused"),
@@ -143,7 +143,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// A submission is refused for what it is.
+    /// A submission is refused: its queue takes no jobs, or the job is infeasible.
     fn is_refused(&mut self, place: usize, message: &Message) {
         let text = message.text().unwrap_or_default();
         if text.contains("disabled") || text.contains("submission") {
@@ -188,7 +188,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// A guest asks what it may not.
+    /// A guest makes requests that it may not make.
     pub(super) fn nonsense(&mut self, dice: &mut Dice) {
         for _ in 0..dice.range(1, 6) {
             let (mut topic, guest) = (*dice.pick(&NONSENSE), dice.range(1001, 1004) as u32);

@@ -1,4 +1,4 @@
-//! Faults of the world of the embedded instance are brought about, and end.
+//! The begin and the end of faults in the world of the embedded instance.
 //!
 //! Must never know what the instance or the scheduler makes of them.
 
@@ -88,7 +88,7 @@ impl EmbeddedWorld {
             Kind::Cut => self.cut = until.min(self.agenda.now() + 5 * SECOND),
             Kind::Flood => self.flood(&mut dice),
             Kind::Nonsense => self.nonsense(&mut dice),
-            // Of these there is none in this world.
+            // The other kinds do not occur in this world.
             _ => {}
         }
     }
@@ -113,7 +113,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// Is the configuration that changes the scheduler's, or the state of queues?
+    /// Does the configuration of the scheduler change, and not the state of queues?
     fn is_about_settings(&self, dice: &mut Dice) -> bool {
         self.plan.profile.has_components() && dice.often(500)
     }
@@ -128,7 +128,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// So many of a thousand commits are refused.
+    /// From now on this many commits in a thousand are refused.
     fn refuse_commits(&mut self, per_mille: u64) {
         self.written.refused = per_mille;
         if let Some(instance) = &mut self.instance {
@@ -136,7 +136,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// A queue is stopped, or takes no jobs; or again.
+    /// A queue is stopped, or takes no jobs; with `again`, it starts or takes them again.
     fn change_queue(&mut self, dice: &mut Dice, again: bool) {
         let (starts, all) = (dice.often(600), dice.often(500));
         let name = if self.plan.queues && !all { Some(*dice.pick(&QUEUES)) } else { None };

@@ -1,6 +1,6 @@
-//! The process of the instance: its turns, what it is sent and what it says.
+//! The process of the instance: its turns, its inputs and its answers.
 //!
-//! It is killed at any time, and another one begins from what was written. Must never know what a fault is for.
+//! It is killed at any time, and another one begins from the records. Must never know what a fault is for.
 
 use fluxgate_formats::{Idset, R};
 use fluxgate_instance::durable::Durable;
@@ -22,7 +22,7 @@ const GUESTS: std::ops::Range<u32> = 1001..1005;
 /// Most turns in a row of an instance that says there is more to do.
 const PORTIONS_MAX: u32 = 100_000;
 
-/// What waits for a turn.
+/// An input that waits for a turn of the instance.
 #[derive(Debug)]
 pub(super) enum Input {
     Connected(ClientId, Peer),
@@ -42,7 +42,7 @@ pub(super) fn config(plan: &Plan, dice: &mut Dice) -> Config {
     let machine = json!({"version": 1, "execution": {
         "R_lite": [{"rank": ids(plan.nodes), "children": children}],
         "nodelist": [names.join(",")], "starttime": 0.0, "expiration": 0.0}});
-    // It is made from an idset and names of hosts.
+    // The value is made from an idset and names of hosts, so that it is an R.
     let machine = R::from_value(&machine).unwrap_or_default();
     let mut config = Config::new("/instance", machine);
     config.access = Access { owner: OWNER, allow_guest_user: true, allow_root_owner: false };
@@ -103,7 +103,7 @@ impl EmbeddedWorld {
         ClientId(self.last_client)
     }
 
-    /// Something for the next turn of the instance, if there is one.
+    /// Adds an input for the next turn of the instance, if there is an instance.
     pub(super) fn input(&mut self, input: Input) {
         if self.instance.is_none() {
             return;
@@ -170,7 +170,7 @@ impl EmbeddedWorld {
         self.plan_instance(more && !holds || !self.inputs.is_empty());
     }
 
-    /// When the instance has its next turn.
+    /// Plans the next turn of the instance.
     fn plan_instance(&mut self, more: bool) {
         if more {
             return self.plan_instance_turn(100);
@@ -196,7 +196,7 @@ impl EmbeddedWorld {
         }
     }
 
-    /// What was written is judged, and then what is said.
+    /// Judges the records that were written, and then carries out the effects.
     fn carry_out(&mut self, effects: Vec<Effect>) {
         self.judge_records();
         for effect in effects {

@@ -1,4 +1,4 @@
-//! The records of an instance in memory: what is written is written whole, and may be refused. And what they say: who holds what, and
+//! The records of an instance in memory: a commit is written whole, or refused. And a log of them: which job holds which resources, and
 //! how far each job is.
 //!
 //! Must never know what an instance does with what it reads again.
@@ -25,9 +25,9 @@ pub(super) struct Full;
 #[derive(Debug, Clone)]
 pub(super) struct MemoryRecords {
     pub(super) all: Restored,
-    /// What was written since the last look.
+    /// Records that were written since the last look.
     pub(super) news: Vec<Record>,
-    /// So many of a thousand commits are refused.
+    /// Commits in a thousand that are refused.
     pub(super) refused: u64,
     dice: Dice,
 }
@@ -78,7 +78,7 @@ impl Records for MemoryRecords {
     }
 }
 
-/// How far a job is, by its events.
+/// The course of a job so far, by its events.
 #[derive(Debug, Default)]
 pub(super) struct Course {
     /// Its number in the plan.
@@ -92,7 +92,7 @@ impl Course {
     }
 }
 
-/// What all records say together.
+/// The state that all records together tell.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) book: Book,
@@ -100,17 +100,17 @@ pub(super) struct Log {
     /// Numbers in the plan, by the row of the jobspec.
     numbers: BTreeMap<i64, u32>,
     r: BTreeMap<String, Value>,
-    /// Resources in housekeeping: until when, and of which job.
+    /// Resources in housekeeping, with its end and the job.
     kept: BTreeMap<Unit, (f64, u64)>,
     housekeeping: Option<Housekeeping>,
 }
 
-/// Does it not fit beside the nodes that are lost? The world cancels it in the end.
+/// May a job wait for ever, since nodes are lost or it is infeasible? The world cancels it in the end.
 fn waits_for_ever(book: &Book, job: &JobPlan) -> bool {
     !book.lost.is_empty() || !book.is_feasible(want(job))
 }
 
-/// Can a job never run, or is it above the ceiling of its queue? Which of the lost nodes the scheduler knows is not looked at.
+/// May a job never run, or is it above the ceiling of its queue? The lost nodes that the scheduler knows are not told apart.
 pub(super) fn may_be_denied(book: &Book, plan: &Plan, job: &JobPlan) -> bool {
     let cores = if job.slots == 0 { job.nodes * plan.cores } else { job.slots * job.cores };
     let ceiling = job
@@ -170,10 +170,10 @@ impl Log {
         self.jobs.iter().filter(move |(_, job)| job.number == number).map(|(id, _)| *id)
     }
 
-    /// A record was written; the situation that it tells, if it is one.
+    /// Takes in a record that was written; returns the situation that it tells, if any.
     ///
     /// # Errors
-    /// What must not be in it.
+    /// The record breaks an invariant.
     pub(super) fn read(&mut self, record: &Record, plan: &Plan) -> Result<Option<&'static str>, String> {
         match record {
             Record::Spec { key, text } => {
@@ -253,7 +253,7 @@ impl Log {
                     Some("cancel") => {
                         waits_for_ever(&self.book, job) || job.acts.iter().any(|(_, act)| *act == Act::Cancel)
                     }
-                    // It may have started later than its R says.
+                    // The job may have started later than its R says.
                     Some("timeout") => {
                         job.limit > 0.0 || job.acts.iter().any(|(_, act)| matches!(act, Act::Limit(_)))
                     }

@@ -220,7 +220,7 @@ impl EmbeddedWorld {
         !self.plan.profile.has_components()
     }
 
-    /// The process is no more: of what it sent, some still arrives.
+    /// The process is no more: some of the bytes that it sent still arrive.
     pub(super) fn process_ends(&mut self) {
         let Some(scheduler) = self.scheduler.take() else { return };
         let life = scheduler.life;

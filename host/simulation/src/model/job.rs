@@ -9,7 +9,7 @@ use crate::book::Want;
 use crate::flow::Asked;
 use crate::plan::JobPlan;
 
-/// Where a job is (RFC 21), as far as the scheduler is concerned.
+/// The state of a job (RFC 21), as far as the scheduler is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// Its urgency is 0: it does not ask for resources.
@@ -29,7 +29,7 @@ pub enum State {
 pub struct Job {
     /// Its id.
     pub id: u64,
-    /// What is planned for it.
+    /// Its plan.
     pub plan: JobPlan,
     /// RFC 27 priority.
     pub priority: u32,
@@ -39,15 +39,15 @@ pub struct Job {
     pub requested: f64,
     /// Submission, seconds since the epoch.
     pub t_submit: f64,
-    /// Where it is.
+    /// Its state.
     pub state: State,
     /// A request for resources is outstanding.
     pub pending: bool,
-    /// It was withdrawn.
+    /// The request was withdrawn.
     pub cancel_sent: bool,
     /// Its R, if it holds resources.
     pub r: Option<Value>,
-    /// When its R ends now, whatever is written there.
+    /// The end of its R now, whatever is written there.
     pub expiration: f64,
     /// Ranks that were released already.
     pub freed: BTreeSet<u32>,
@@ -55,17 +55,17 @@ pub struct Job {
     pub parts: Vec<BTreeSet<u32>>,
     /// Alarms set so far; only the last counts.
     pub alarms: u32,
-    /// When it started, microseconds of the world.
+    /// The time of its start, microseconds of the world.
     pub started: u64,
     /// Starts that were accepted.
     pub starts: u32,
     /// Its start was forgotten, and its R is in the key-value store.
     pub stale_r: bool,
-    /// Starts that were refused because of that.
+    /// Starts that were refused because of its stale R.
     pub refused: u32,
     /// The job manager never tells the scheduler that these resources are free (scheduler-restart, or offline).
     pub untold: bool,
-    /// A change of its time limit is asked for: the new one.
+    /// A change of its time limit that is asked for: its matchtag, and the new limit.
     pub asked_limit: Option<(u32, f64)>,
 }
 
@@ -96,7 +96,7 @@ impl Job {
         }
     }
 
-    /// What it asks for, for the book.
+    /// Its request for resources, for the book.
     pub fn want(&self) -> Want {
         want(&self.plan)
     }
@@ -112,7 +112,7 @@ impl Job {
     }
 }
 
-/// What a planned job asks for, for the book.
+/// The request of a planned job for resources, for the book.
 pub fn want(plan: &JobPlan) -> Want {
     Want {
         nodes: plan.nodes,

@@ -1,6 +1,6 @@
-//! The job manager's side of RFC 27: hello, ready, requests for resources and their answers, what it counts.
+//! The job manager's side of RFC 27: hello, ready, requests for resources and their answers, its counts.
 //!
-//! What happens to single jobs beside that is in [`super::lifecycle`]. Must never know connections.
+//! The rest of the life of single jobs is in [`super::lifecycle`]. Must never know connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -75,12 +75,12 @@ impl JobManager {
         self.last_tag
     }
 
-    /// What the scheduler knows may differ from what is so, from now on for a while.
+    /// From now on for a while, the state that the scheduler knows may differ from the real one.
     pub fn is_unsure(&mut self) {
         self.unsure = self.time;
     }
 
-    /// Requests that are due, highest priority first; where their number is limited, lower ones make way.
+    /// Makes the requests that are due, highest priority first; where their number is limited, lower ones make way.
     pub fn ask(&mut self, sight: &mut Sight<'_>) {
         let Some(online) = &self.online else { return };
         let limit = online.limit.unwrap_or(usize::MAX);
@@ -111,7 +111,7 @@ impl JobManager {
         }
     }
 
-    /// A request of this priority waits: one that is lower is withdrawn for it.
+    /// A request of this priority waits: the lowest one is withdrawn for it, if its priority is lower.
     fn displace(&mut self, priority: u32, sight: &mut Sight<'_>) {
         let outstanding = self.jobs.values().filter(|job| job.pending && !job.cancel_sent);
         let lowest = outstanding.min_by_key(|job| (job.priority, std::cmp::Reverse(job.id)));
@@ -121,7 +121,7 @@ impl JobManager {
         }
     }
 
-    /// Withdraw the request of a job.
+    /// Withdraws the request of a job.
     pub fn withdraw(&mut self, id: u64, sight: &mut Sight<'_>) {
         let Some(job) = self.jobs.get_mut(&id).filter(|job| job.pending) else { return };
         if job.cancel_sent {
@@ -217,7 +217,7 @@ impl JobManager {
             return sight.broken(format!("an answer to sched.alloc without id or type: {payload}"));
         };
         if self.online.is_none() {
-            // It was under way when the scheduler went offline.
+            // The answer was under way when the scheduler went offline.
             return sight.reached("an answer comes too late");
         }
         let Some(job) = self.jobs.get_mut(&id) else {
@@ -297,14 +297,14 @@ impl JobManager {
         let begin = r.pointer("/execution/starttime").and_then(Value::as_f64).unwrap_or(0.0);
         let (limit, expiration, state) = (job.requested, job.expiration, job.state);
         let wanted = if limit > 0.0 { begin + limit } else { 0.0 };
-        // Who may be ended may fill the time before a reservation; the calendar judges that.
+        // A job that may be ended may fill the time before a reservation; the calendar judges that.
         let sooner = expiration > 0.0 && (wanted <= 0.0 || expiration < wanted);
         let cut = sooner && (self.instance_ends || job.plan.preemptible_after.is_some());
         if begin <= 0.0 || (expiration - wanted).abs() > 1e-3 && !cut {
             sight.broken(format!("job {id}: a limit of {limit} s, and R from {begin} to {expiration}"));
         }
         if let Some((queue, most)) = self.ceiling.filter(|_| self.ceiling_counts) {
-            // A scheduler that begins cannot take over a job of which R names lost ranks.
+            // A scheduler that begins cannot take over a job whose R names lost ranks.
             let lost = &sight.book.lost;
             let of = |id: u64| {
                 let job = self.jobs.get(&id).filter(|job| job.plan.queue == Some(queue));
@@ -346,7 +346,7 @@ impl JobManager {
         if job.r.is_some() {
             sight.reached("a job that holds resources is denied more");
         } else if matches!(job.state, State::Cleanup | State::Inactive) {
-            // What it held when it was denied may have been released since.
+            // Resources that the job held when it was denied may have been released since.
             sight.reached("a job that has ended is denied");
         } else if sight.book.was_feasible(job.want()) && job.refused + self.whims < 2 && !above {
             sight.broken(format!("job {id} was denied, and could run: {note}"));

@@ -1,4 +1,4 @@
-//! What happens to single jobs: they start, end, release what they hold in parts, are cancelled, held, changed, forgotten.
+//! The life of single jobs: they start, end, release their resources in parts, are cancelled, held, changed, forgotten.
 //!
 //! Must never know how the job manager asks for resources.
 
@@ -21,7 +21,7 @@ impl JobManager {
         self.ask(sight);
     }
 
-    /// Wake a job later; an earlier alarm of it does not count any more.
+    /// Wakes a job later; an earlier alarm of it does not count any more.
     fn alarm(&mut self, id: u64, delay: f64, sight: &mut Sight<'_>) {
         if let Some(job) = self.jobs.get_mut(&id) {
             job.alarms += 1;
@@ -34,7 +34,7 @@ impl JobManager {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         job.state = State::Run;
         let length = if job.limit > 0.0 { job.plan.run.min(job.limit) } else { job.plan.run };
-        // Who fills the time before a reservation has an end of its own.
+        // A job that fills the time before a reservation ends with its R at the latest.
         let left = job.expiration - sight.now;
         let fills = job.plan.preemptible_after.is_some() && job.expiration > 0.0;
         let length = if fills { length.min(left.max(0.0)) } else { length };
@@ -51,7 +51,7 @@ impl JobManager {
         }
     }
 
-    /// A job has run, or is not to run: what it holds is released, in parts.
+    /// A job has run, or is not to run: its resources are released, in parts.
     pub(super) fn ends(&mut self, id: u64, sight: &mut Sight<'_>) {
         let founding = self.founding;
         let Some(job) = self.jobs.get_mut(&id) else { return };
@@ -88,7 +88,7 @@ impl JobManager {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         if founding {
             if online && job.r.is_some() {
-                // The answer says that they are free.
+                // The answer says that the resources are free.
                 sight.orders.push(Order::Send(self.request("sched.free", &json!({"id": id}))));
             }
             return;
@@ -105,7 +105,7 @@ impl JobManager {
         if online {
             let mut r = to_r(&back);
             if sight.dice.often(100) {
-                // Its nodes may be lost by now, its names unknown: only the ranks count.
+                // Nodes of this R may be lost by now, and their names unknown: only the ranks count.
                 r["execution"]["nodelist"] = json!([]);
             }
             let mut payload = json!({"id": id, "R": r});
@@ -151,7 +151,7 @@ impl JobManager {
         self.given_back(id, sight);
     }
 
-    /// After ready: what was to be released while no scheduler was there (founding revision).
+    /// After ready: releases the resources that were due while no scheduler was there (founding revision).
     pub fn release_again(&mut self, sight: &mut Sight<'_>) {
         if self.founding && self.online.is_some() {
             let late = |job: &&Job| job.state == State::Cleanup && job.r.is_some() && !job.parts.is_empty();
@@ -160,7 +160,7 @@ impl JobManager {
         }
     }
 
-    /// Something is done to a job.
+    /// Carries out an act on a job.
     pub fn act(&mut self, id: u64, act: Act, sight: &mut Sight<'_>) {
         let Some(job) = self.jobs.get_mut(&id) else { return };
         let (state, pending) = (job.state, job.pending);
@@ -238,7 +238,7 @@ impl JobManager {
         self.alarm(id, left.max(0.0), sight);
     }
 
-    /// Questions that no answer need come to any more. One that was under way when the scheduler ended may have reached the next.
+    /// Forgets questions that need no answer any more. One that was under way when the scheduler ended may have reached the next.
     pub fn forget_questions(&mut self) {
         self.forgotten
             .extend(self.jobs.values_mut().filter_map(|job| job.asked_limit.take()).map(|(tag, _)| tag));

@@ -20,7 +20,7 @@ pub struct ResourceService {
     asked: Option<Message>,
     /// R of the inventory still has ranks that were lost.
     pub lost_in_inventory: bool,
-    /// When the instance ends, seconds since the epoch; 0 is never.
+    /// The end of the instance, seconds since the epoch; 0 is never.
     pub expiration: f64,
 }
 
@@ -43,7 +43,7 @@ impl ResourceService {
         true
     }
 
-    /// The inventory is known: the first answer.
+    /// The inventory is known: sends the first answer.
     pub fn answer(&mut self, sight: &mut Sight<'_>) {
         let Some(asked) = self.asked.take() else { return };
         let book = &sight.book;
@@ -106,7 +106,7 @@ impl ResourceService {
         self.report(json!({(if up { "up" } else { "down" }): idset(&news)}), sight);
     }
 
-    /// These ranks are lost for good. Those that were down already are only named there (core's way).
+    /// These ranks are lost for good. Those that were down already are named under `shrink` alone, as flux-core does.
     pub fn lose(&mut self, ranks: &BTreeSet<u32>, sight: &mut Sight<'_>) {
         let book = &mut *sight.book;
         let news: BTreeSet<u32> = ranks.difference(&book.lost).copied().collect();

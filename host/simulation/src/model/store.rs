@@ -1,4 +1,4 @@
-//! The key-value store: what was committed stays, whatever ends. Must never know what a value means.
+//! The key-value store: a committed value stays, whatever ends. Must never know what a value means.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub fn job_key(id: u64, name: &str) -> String {
 /// The keys and texts of a commit request.
 ///
 /// # Errors
-/// What is wrong with it.
+/// It has no operations, or one that lacks a key, or a text that can be read and does not end with NUL.
 pub fn operations(payload: &Value) -> Result<Vec<(String, String)>, String> {
     let ops = payload["ops"].as_array().ok_or("a commit without ops")?;
     ops.iter()
@@ -41,7 +41,7 @@ pub fn operations(payload: &Value) -> Result<Vec<(String, String)>, String> {
 }
 
 impl Store {
-    /// Commit these.
+    /// Commits these operations.
     pub fn commit(&mut self, operations: Vec<(String, String)>) {
         self.commits += 1;
         self.values.extend(operations);

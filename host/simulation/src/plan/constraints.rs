@@ -1,5 +1,5 @@
-//! What a profile with constraints has beside the others, from streams of its own: properties of nodes, conditions of jobs, and
-//! when services set and remove properties.
+//! The additions of a profile with constraints, from streams of its own: properties of nodes, conditions of jobs, and the times at
+//! which services set and remove properties.
 //!
 //! Must never know what a service sets.
 
@@ -21,7 +21,7 @@ const NAMES: [&str; 3] = ["p0", "p1", "p2"];
 /// Properties that services set and remove; the last is in no description.
 pub const SET: [&str; 4] = ["p0", "p1", "p2", "set"];
 
-/// What a plan has of them.
+/// The properties and conditions of a plan.
 #[derive(Debug, Default)]
 pub(super) struct Drawn {
     pub(super) described: Described,
@@ -34,7 +34,7 @@ pub(super) fn draw(seed: u64, jobs: &mut [JobPlan], nodes: u32, has_graph: bool)
     let mut dice = Dice::new(seed, "constraints");
     let mut drawn = Drawn::default();
     let mut describe = |name: &str, often: u64, dice: &mut Dice| {
-        // In R, in the graph, or each node as it comes.
+        // In R, in the graph, or as it is drawn for each node.
         let way = if has_graph { dice.below(3) } else { 0 };
         for rank in 0..nodes {
             let (in_r, has) = (way == 0 || way == 2 && dice.often(500), dice.often(often));
@@ -75,7 +75,7 @@ pub(super) fn draw(seed: u64, jobs: &mut [JobPlan], nodes: u32, has_graph: bool)
     drawn
 }
 
-/// A condition of at most so many levels below the first.
+/// A condition of at most this many levels below the first.
 fn condition(dice: &mut Dice, nodes: u32, levels: u32) -> Value {
     let list = |dice: &mut Dice| -> Vec<Value> {
         (0..dice.range(1, 3)).map(|_| condition(dice, nodes, levels - 1)).collect()

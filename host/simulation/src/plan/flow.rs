@@ -1,4 +1,4 @@
-//! What a profile with flow has beside the others, from streams of its own: the pools, and what jobs ask of them.
+//! The additions of a profile with flow, from streams of its own: the pools, and the requests of jobs for them.
 //!
 //! The pools of all kinds are over the same racks, or over all of them, so that the book can say exactly what fits. Must never
 //! know how pools are written.
@@ -12,8 +12,8 @@ use crate::flow::{Amounts, Pool, Pools};
 /// The least amounts of each kind: capacities and amounts are multiples of them.
 const STEPS: Amounts = [50, 100_000_000];
 
-/// The pools of a machine of this many nodes and cores of each, and the jobs that ask for some; over this many racks in order, or
-/// as it is drawn.
+/// Draws the pools of a machine of this many nodes and cores of each, over this many racks in order or over drawn ones, and the
+/// requests of jobs for them.
 pub(super) fn draw(
     seed: u64,
     jobs: &mut [JobPlan],
@@ -52,11 +52,11 @@ fn size(dice: &mut Dice, kind: usize, unit: &str, nodes: usize) -> u64 {
     // A description has whole numbers of its unit.
     let whole = if matches!(unit, "kW" | "GB/s") { 20 / (1 + kind as u64) } else { 1 };
     let size = steps.div_ceil(whole) * whole * STEPS[kind];
-    // One unit less than what jobs take together.
+    // One unit less than jobs take together.
     if whole == 1 && dice.often(300) { size - 1 } else { size }
 }
 
-/// Of these nodes those that are attached.
+/// Those of these nodes that are attached.
 fn attached(dice: &mut Dice, nodes: &BTreeSet<u32>) -> BTreeSet<u32> {
     let some = dice.often(150);
     nodes.iter().copied().filter(|_| !some || dice.often(700)).collect()
@@ -102,7 +102,7 @@ fn bandwidth(dice: &mut Dice, racks: &[BTreeSet<u32>], unit: &'static str) -> Po
     Pools { unit, pools }
 }
 
-/// What a job asks for. Most jobs get other shapes than they have elsewhere: whole nodes, or slots over nodes.
+/// Draws the request of a job. Most jobs get other shapes than in other profiles: whole nodes, or slots over nodes.
 fn of_job(dice: &mut Dice, job: &mut JobPlan, nodes: u32, cores: u32, wide: bool) {
     if dice.often(250) {
         return;

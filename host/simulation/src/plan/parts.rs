@@ -2,7 +2,7 @@
 
 use crate::dice::Dice;
 
-/// Which worlds are made.
+/// The kind of worlds that are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Profile {
     /// The built-in policy alone: many seeds a second.
@@ -33,7 +33,7 @@ pub enum Profile {
     PoliciesInstance,
 }
 
-/// What there is in a world beside nodes, jobs and faults.
+/// The parts of a world beside nodes, jobs and faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parts {
     /// Operators make reservations.
@@ -79,7 +79,7 @@ impl Profile {
         matches!(self, Profile::Instance | Profile::PoliciesInstance)
     }
 
-    /// What there is in the world of a seed.
+    /// The parts of the world of a seed.
     pub fn parts(self, seed: u64) -> Parts {
         let none = Parts::default();
         match self {

@@ -1,5 +1,5 @@
-//! What a profile with reservations has beside the others, from streams of its own: what jobs say of reservations, when
-//! operators ask something about them, and faults shortly after.
+//! The additions of a profile with reservations, from streams of its own: attributes of jobs about reservations, the times at
+//! which operators ask something about them, and faults shortly after.
 //!
 //! Must never know what is asked.
 
@@ -21,24 +21,24 @@ pub(super) fn settings(dice: &mut Dice) -> Value {
     json!({
         "margin": *dice.pick(&[0.0, 0.0, 2.0, 10.0]),
         "lost": *dice.pick(&["go-on", "hold"]),
-        // What seeds drew before this was drawn stays the same.
+        // Drawn apart, so that the other draws of a seed stay the same.
         "wait-for-nodes": *apart.pick(&[0.0, 5.0, 30.0]),
     })
 }
 
-/// What a job says of reservations.
+/// Draws the attributes of a job about reservations.
 pub(super) fn of_job(seed: u64, job: &mut JobPlan) {
     let mut dice = Dice::new(seed, &format!("reservation of job {}", job.number));
     if dice.often(350) {
         job.reservation = Some(*dice.pick(&NAMES));
-        // Who asks first is told that there is none yet.
+        // A job that is validated first is told that there is no such reservation yet.
         job.validated &= dice.often(300);
     }
     if dice.often(250) {
         job.preemptible_after = Some(dice.below(20) as u32);
     }
     if dice.often(500) && job.limit == 0.0 {
-        // Nothing without a limit fits before a reservation.
+        // No job without a limit fits before a reservation.
         job.limit = job.run.ceil() + 5.0;
     }
 }

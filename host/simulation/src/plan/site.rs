@@ -1,5 +1,5 @@
-//! What a profile with everything has beside storage, flow and reservations, from streams of its own: banks of jobs, and what
-//! happens to groups of users.
+//! The additions of a profile with everything to storage, flow and reservations, from streams of its own: banks of jobs, and
+//! changes of groups of users.
 //!
 //! Must never know what reservations name.
 
@@ -14,10 +14,10 @@ pub const GROUPS: [&str; 2] = ["g0", "g1"];
 /// The banks of jobs.
 pub const BANKS: [&str; 2] = ["b0", "b1"];
 
-/// Numbers of what happens to groups begin here.
+/// Numbers of changes of groups begin here.
 const CHANGES: u32 = 5000;
 
-/// Banks of jobs, and whether somebody validates them.
+/// Draws the banks of jobs, and whether they are validated.
 pub(super) fn draw(seed: u64, settings: &mut Value, jobs: &mut [JobPlan]) {
     let mut dice = Dice::new(seed, "site");
     settings["reservations"]["banks"] = dice.often(700).into();

@@ -1,4 +1,4 @@
-//! What a profile with storage has beside the others, from streams of its own: the vertices, and what jobs ask of them.
+//! The additions of a profile with storage, from streams of its own: the vertices, marks on them, and the requests of jobs.
 //!
 //! Must never know how a graph is written.
 

@@ -16,7 +16,7 @@ use crate::model::OWNER;
 use crate::model::store::{job_key, operations};
 use crate::plan::QUEUES;
 
-/// A part of a topic that tells what changes who holds what.
+/// Topics of messages that may change which job holds which resources.
 const CHANGING: [&str; 8] = [
     "sched.alloc",
     "sched.free",
@@ -28,7 +28,7 @@ const CHANGING: [&str; 8] = [
     "job-manager.raise",
 ];
 
-/// The number in a hop of a connection.
+/// The hop of a connection in a route stack.
 fn hop(link: u64) -> String {
     format!("link-{link}")
 }
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// Answer a request of the scheduler, if it wants that.
+    /// Answers a request of the scheduler, if it wants an answer.
     pub(super) fn answer(&mut self, message: &Message, with: Result<Value, i32>) {
         if !message.wants_response() {
             return;
@@ -249,7 +249,7 @@ impl World {
         let slow = self.weather.slow_commit > self.agenda.now();
         let delay = if slow { self.dice.range(SECOND, 20 * SECOND) } else { self.dice.below(20_000) };
         let broker = self.broker;
-        // One after the other, as the root of a key-value store does them.
+        // Commits are done one after the other, as by the root of a key-value store.
         self.last_commit = self.last_commit.max(self.agenda.now() + delay);
         self.agenda.at(self.last_commit, Step::Commit { broker, message, operations });
     }

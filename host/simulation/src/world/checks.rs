@@ -1,5 +1,5 @@
-//! Invariants that need time: both sides agree when it is quiet, what fits starts, requests are answered, the journal runs
-//! again to the same decisions.
+//! Invariants that need time: both sides agree when it is quiet, a job that fits starts, requests are answered, the journal
+//! runs again to the same decisions.
 //!
 //! Must never know which fault broke one.
 
@@ -19,9 +19,9 @@ use crate::plan::Act;
 use crate::rerun;
 use crate::storage::Beside;
 
-/// Without faults for so long, what fits has started, and who was asked has answered.
+/// The time without faults after which a job that fits has started, and every request is answered.
 const PATIENCE: Time = 90 * SECOND;
-/// Without faults for so long, the built-in policy is asked for.
+/// The time without faults after which the built-in policy is asked for.
 const PLAIN: Time = 120 * SECOND;
 
 impl World {
@@ -47,7 +47,7 @@ impl World {
         for id in held {
             self.agenda.after(0, Step::Act { id, act: Act::Urgency(16) });
         }
-        // Such a job is denied when it asks again, which it may have no turn to do where requests are limited.
+        // A job that holds resources is denied when it asks again; where requests are limited, its turn to ask may not come.
         let twice = |job: &&Job| job.state == State::Sched && job.r.is_some() && !job.pending;
         let ids: Vec<u64> = self.jobs.jobs.values().filter(twice).map(|job| job.id).collect();
         for id in ids {
@@ -94,7 +94,7 @@ impl World {
         false
     }
 
-    /// An inventory with lost nodes in it says that jobs can run which cannot, and so do properties that were there for a while: an
+    /// By an inventory with lost nodes, or by properties that were there for a while, jobs seem feasible that cannot run: an
     /// operator has to cancel them.
     fn cancel_the_impossible(&mut self) {
         let never = |job: &&Job| job.state == State::Sched && !self.book.is_feasible(job.want());
@@ -122,13 +122,13 @@ impl World {
         self.plain = !self.plan.profile.has_components();
     }
 
-    /// How long the scheduler may need to find out what it was not told.
+    /// The time that the scheduler may need to find out what it was not told.
     pub(super) fn doubt(&self) -> Time {
         let period = self.config["sched-fluxgate"]["audit-period"].as_f64().unwrap_or(60.0);
         micros(2.0 * period.max(60.0)) + 150 * SECOND
     }
 
-    /// Is nothing under way that changes who holds what?
+    /// Is nothing under way that changes which job holds which resources?
     pub(super) fn is_quiet(&self) -> bool {
         let idle = self.scheduler.as_ref().is_some_and(|s| s.inbox.is_empty() && !s.service.is_busy());
         let sure = self.jobs.unsure == 0 || self.jobs.unsure + self.doubt() < self.agenda.now();
@@ -136,7 +136,7 @@ impl World {
         idle && sure && offered && self.link.is_quiet() && self.committing == 0
     }
 
-    /// What the scheduler has allocated, against the book.
+    /// Compares the resources that the scheduler has allocated with the book.
     pub(super) fn compare(&mut self, message: &Message) {
         let payload = message.json_or_empty().unwrap_or_default();
         if payload["allocated"].is_null() {
@@ -147,7 +147,7 @@ impl World {
             Ok(units) => units.into_iter().filter(there).collect::<BTreeSet<Unit>>(),
             Err(error) => return self.breaks(format!("sched.resource-status: {error}")),
         };
-        // What a job holds whose R names lost ranks is withheld, and no job's, for a scheduler that began since.
+        // A scheduler that began since withholds the units of a job whose R names lost ranks: they may be of no job there.
         let withheld = self.jobs.jobs.keys().filter(|id| self.ranks_with_lost(**id).is_some());
         let withheld: BTreeSet<Unit> = withheld.flat_map(|id| self.book.of(*id)).collect();
         let is_ours = |unit: &Unit| there(unit) && (theirs.contains(unit) || !withheld.contains(unit));
@@ -172,10 +172,10 @@ impl World {
         self.agreed = self.calm && self.all_over();
     }
 
-    /// The flow that the scheduler has allocated, against the book.
+    /// Compares the flow that the scheduler has allocated with the book.
     pub(super) fn compare_flow(&mut self, message: &Message, unchanged: bool) {
         self.page = self.agenda.now();
-        // What is held on ranks that are lost, or by jobs whose R cannot be read, the ledger may not have.
+        // The ledger may lack flow on ranks that are lost, and flow of jobs whose R cannot be read.
         let unread = |id: &u64| self.jobs.jobs.get(id).is_some_and(|job| job.r.is_some());
         if !unchanged || !self.book.lost.is_empty() || self.jobs.unreadable.iter().any(unread) {
             return;
@@ -196,8 +196,8 @@ impl World {
         }
     }
 
-    /// Does a job hold something whose R cannot be read, or names ranks that are lost? A scheduler that begins cannot take such an
-    /// R, and gives nothing above nodes and no flow until the job is gone.
+    /// Does a job whose R cannot be read, or names ranks that are lost, hold something? A scheduler that begins cannot take such a
+    /// job over: until the job is gone, it gives nothing above nodes and no flow.
     fn may_withhold(&self) -> bool {
         let running = self.jobs.jobs.values().filter(|job| job.r.is_some());
         running
@@ -205,7 +205,7 @@ impl World {
             .any(|id| self.jobs.unreadable.contains(&id) || self.ranks_with_lost(id).is_some())
     }
 
-    /// The ranks of a job whose R names lost ones are withheld until the next count after it is gone, by a scheduler that began since.
+    /// A scheduler that began since withholds the ranks of a job whose R names lost ones, until its next count after the job is gone.
     fn withhold(&mut self) {
         let until = self.agenda.now() + self.doubt();
         let named = self.jobs.jobs.keys().filter_map(|id| self.ranks_with_lost(*id));
@@ -226,9 +226,9 @@ impl World {
             return;
         }
         let asks = self.jobs.jobs.values().filter(|job| job.state == State::Sched && job.pending);
-        // Who waits for a reservation that is not there holds up nobody.
+        // A job that waits for a reservation that is not there holds up no other job.
         let (held, asks): (Vec<_>, Vec<_>) = asks.partition(|job| reserved && self.is_held_up(job.id));
-        // Whether somebody is a member who was of a group at times, the scheduler knows.
+        // The scheduler alone knows whether a user who was in a group only at times is a member.
         let in_doubt = |user: u32| {
             let (always, ever) = self.groups.of(user);
             always != ever

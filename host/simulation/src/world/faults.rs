@@ -1,4 +1,4 @@
-//! Faults are brought about, and end. Must never know what the scheduler makes of them.
+//! The begin and the end of faults. Must never know what the scheduler makes of them.
 
 use std::collections::BTreeSet;
 
@@ -75,7 +75,7 @@ impl World {
                 if jump < 0.0 {
                     self.nodes_are_awaited();
                 }
-                // Times before and after are not of one clock: what is promised for them holds no more.
+                // Times before and after are not of one clock: promises about them hold no more.
                 self.note(|| format!("the clock jumps by {jump} s"));
             }
             Kind::Down | Kind::Drain => {
@@ -145,7 +145,7 @@ impl World {
         }
     }
 
-    /// Jobs on these ranks are ended from elsewhere, most of them.
+    /// Most of the jobs on these ranks are ended from elsewhere.
     fn jobs_end_on(&mut self, ranks: &BTreeSet<u32>, dice: &mut Dice) {
         let on = self.book.held().into_iter().filter(|unit| ranks.contains(&unit.0));
         let units: BTreeSet<u32> = on.map(|unit| unit.0).collect();
@@ -166,7 +166,7 @@ impl World {
         let generation = self.managers;
         self.see(|_, jobs, sight| jobs.reload(generation, sight));
         self.jobs.absent = true;
-        // The broker tells who is served that a client is gone.
+        // The broker tells the scheduler that its client is gone.
         if self.says_nothing(dice) {
             self.jobs.whims += 1;
         } else {

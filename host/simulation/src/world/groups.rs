@@ -1,4 +1,4 @@
-//! Groups of users: who joins and leaves, when they cannot be looked up, and whether reservations have the users that they should.
+//! Groups of users: their changes, times at which they cannot be looked up, and the check that reservations have the right users.
 //!
 //! Must never know what reservations are for.
 
@@ -13,9 +13,9 @@ use crate::plan::GROUPS;
 
 /// Users of jobs.
 pub(super) const USERS: [u32; 4] = [1001, 1002, 1003, 1004];
-/// So long after they were looked up, and nothing is late, reservations have the users of groups.
+/// The time after a look-up of groups until reservations have their users, if nothing is late.
 const KNOWN: Time = 60 * SECOND;
-/// All groups are looked up so often.
+/// The time between two look-ups of all groups.
 const EVERY: Time = 600 * SECOND;
 
 /// See the module text.
@@ -23,9 +23,9 @@ const EVERY: Time = 600 * SECOND;
 pub(super) struct Groups {
     /// The users of each group, and since when.
     all: BTreeMap<&'static str, Vec<(Time, BTreeSet<u32>)>>,
-    /// Up to this time none can be looked up.
+    /// The time up to which no group can be looked up.
     unknown_until: Time,
-    /// When the scheduler of now began.
+    /// The time at which the scheduler of now began.
     begun: Time,
 }
 
@@ -79,7 +79,7 @@ impl World {
         self.tell_groups();
     }
 
-    /// What a scheduler finds from now on that looks groups up.
+    /// Sets the groups that the scheduler finds from now on when it looks them up.
     pub(super) fn tell_groups(&mut self) {
         let known = self.groups.unknown_until <= self.agenda.now();
         let groups = known.then(|| self.groups.now());
@@ -107,7 +107,7 @@ impl World {
         self.tell_groups();
     }
 
-    /// The users of groups in the list of reservations.
+    /// Judges the users of groups in the list of reservations.
     pub(super) fn judge_groups(&mut self, rows: &[Value]) {
         let (now, sure) = (self.agenda.now(), self.calm);
         for row in rows.iter().filter(|row| row["state"] != "over") {

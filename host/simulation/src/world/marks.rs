@@ -1,4 +1,4 @@
-//! Services that mark vertices down and up: what they ask, what is answered, and what must hold of it.
+//! Services that mark vertices down and up: their requests, the answers, and the invariants of both.
 //!
 //! Must never know how the scheduler keeps a mark.
 
@@ -14,23 +14,23 @@ use crate::agenda::{SECOND, Time, micros};
 use crate::dice::Dice;
 use crate::model::OWNER;
 
-/// Where the scheduler keeps marks.
+/// The key under which the scheduler keeps marks.
 pub(super) const KEY: &str = "sched-fluxgate.vertices";
-/// Without faults for so long, services mark everything up, so that all jobs can end.
+/// The time without faults, beyond `KEPT`, after which services mark everything up, so that all jobs can end.
 const TIDY: Time = 60 * SECOND;
-/// So long after the last change of a mark it is kept.
+/// The time after the last change of a mark until it is kept.
 const KEPT: Time = 60 * SECOND;
 
-/// What the world knows of marks beside the book.
+/// The state of marks that the book does not have.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    /// When a vertex was last marked, or marks were read.
+    /// The time at which a vertex was last marked, or marks were last read.
     at: Time,
-    /// The scheduler has not read what was kept.
+    /// The scheduler has not read the kept marks.
     unread: bool,
     /// Vertices that were marked meanwhile.
     set: BTreeSet<String>,
-    /// The matchtag of its lookup, and what was kept then.
+    /// The matchtag of its lookup, and the value that was kept then.
     looked_up: Option<(u32, Option<String>)>,
 }
 
@@ -67,7 +67,7 @@ impl World {
         self.client(OWNER, "sched-fluxgate.set_status", &payload, What::Mark(mark));
     }
 
-    /// The scheduler sends an answer: from here on nothing is started on what it was told is down.
+    /// The scheduler sends an answer: from here on nothing is started on vertices that it was told are down.
     pub(super) fn mark_is_answered(&mut self, message: &Message) {
         let Some(mark) = self.asked_mark(message.matchtag()).filter(|_| message.is_response()) else {
             return;
@@ -85,7 +85,7 @@ impl World {
                     "a vertex is marked up"
                 });
             }
-            // It is still starting, or goes away.
+            // The scheduler is still starting, or goes away.
             errno::EAGAIN | errno::EHOSTUNREACH => self.tally.reached("a mark is refused"),
             errno::EINVAL if self.is_of_lost(&mark.path) => {
                 self.tally.reached("a mark of a node that was lost is refused");
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// Something of vertices has changed that is kept: other nodes may be chosen for reservations.
+    /// A kept state of vertices has changed: other nodes may be chosen for reservations.
     pub(super) fn vertices_changed(&mut self) {
         self.calendar.nodes_change();
         self.marks.at = self.agenda.now();
@@ -106,7 +106,7 @@ impl World {
         rank.is_some_and(|rank| self.book.lost.contains(&rank))
     }
 
-    /// Those of vertices that are in the inventory.
+    /// Those of these vertices that are in the inventory.
     fn there(&self, paths: &BTreeSet<String>) -> BTreeSet<String> {
         paths.iter().filter(|path| !self.is_of_lost(path)).cloned().collect()
     }
@@ -129,8 +129,8 @@ impl World {
         }
     }
 
-    /// The scheduler takes a message in: with the answer to its lookup it knows the marks that were kept, but for those that it was told
-    /// itself meanwhile.
+    /// The scheduler takes a message in: with the answer to its lookup it knows the kept marks, but for vertices that were marked
+    /// meanwhile.
     pub(super) fn marks_are_read(&mut self, message: &Message) {
         let is_answer = |(tag, _): &mut (u32, Option<String>)| {
             message.is_response() && message.topic() == "kvs.lookup" && message.matchtag() == *tag
@@ -157,7 +157,7 @@ impl World {
         (self.marks.unread, self.marks.at) = (false, self.agenda.now());
     }
 
-    /// A job starts: not on what is down.
+    /// A job starts on no vertex that is marked down.
     pub(super) fn judge_marks(&mut self, id: u64, r: &Value) {
         if let Some(path) = self.book.storage.down_of(r) {
             self.breaks(format!("job {id} starts on {path}, which is marked down"));

@@ -25,7 +25,7 @@ use crate::plan::GOOD;
 /// A guest of the instance.
 pub(super) const GUEST: u32 = 1001;
 
-/// A page of figures is given again for so long.
+/// The time for which a page of figures is given again.
 const PAGE: Time = SECOND;
 
 /// A request that waits for its answer.
@@ -33,18 +33,18 @@ const PAGE: Time = SECOND;
 pub(super) struct Asked {
     /// The life of the scheduler that was asked.
     pub(super) life: u64,
-    /// When.
+    /// The time of the request.
     pub(super) at: Time,
     what: What,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum What {
-    /// Could this planned job ever run? And could it, as far as the world knew then, and after how many changes of properties?
+    /// The feasibility of a planned job; whether it could ever run as far as the world knew, and the number of changes of properties then.
     Feasibility(usize, bool, u64),
-    /// What is allocated; the number of changes then.
+    /// The allocated resources; the number of changes then.
     Status(u64),
-    /// How much flow is held; the number of changes then.
+    /// The held flow; the number of changes then.
     Held(u64),
     /// A request of an operator.
     Control(String),
@@ -54,7 +54,7 @@ pub(super) enum What {
     Reload,
     /// A change of a reservation.
     Reservation(Box<Change>),
-    /// All reservations; what was known of them then.
+    /// All reservations; the counts of the calendar then.
     Listed(Seen),
     /// To go on without reservations that are lost.
     AcceptLoss,
@@ -170,14 +170,14 @@ impl World {
             What::Feasibility(job, could, changes) => {
                 let can = self.could(job);
                 if errnum == errno::EHOSTUNREACH {
-                    // It goes away; a validator asks again, or does without.
+                    // The scheduler goes away; a validator asks again, or does without.
                     return self.submit(job, true);
                 }
                 // The answer may be from before the scheduler was told of a loss.
                 let unsure = self.book.lost_at.is_some() && (self.plan.lost_in_inventory || errnum == 0)
                     || changes != self.book.constraints.changes()
                     || errnum == 0 && self.book.constraints.is_unknown(self.plan.jobs[job].condition);
-                // Who could not run where it is reserved for it is told so.
+                // A job that could not run in its reservation is told so.
                 let reserved = self.plan.parts.reservations && text.contains("reservation");
                 if (errnum == 0) != could && could == can && !unsure && !reserved {
                     self.breaks(format!("feasibility of job {job} was answered with {errnum} {text}"));
@@ -218,7 +218,7 @@ impl World {
         }
     }
 
-    /// Ask what is allocated, to compare it.
+    /// Asks for the allocated resources, to compare them.
     pub(super) fn ask_status(&mut self) {
         let changes = self.changes;
         self.client(OWNER, "sched.resource-status", &json!({}), What::Status(changes));
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// Have the built-in policy decide.
+    /// Has the built-in policy decide.
     pub(super) fn ask_plain(&mut self) {
         if self.asked.values().any(|asked| asked.what == What::Plain) {
             return;
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Have a setting changed: whatever became of reloads before, the scheduler takes another.
+    /// Has a setting changed: whatever became of reloads before, the scheduler takes another.
     pub(super) fn ask_reload(&mut self) {
         if self.asked.values().any(|asked| asked.what == What::Reload) {
             return;
@@ -285,7 +285,7 @@ impl World {
         }
     }
 
-    /// Guests ask a lot.
+    /// Guests make many requests.
     pub(super) fn flood(&mut self, dice: &mut Dice) {
         for _ in 0..dice.range(20, 200) {
             match dice.below(4) {

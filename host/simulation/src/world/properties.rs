@@ -1,4 +1,4 @@
-//! Services that set and remove properties of nodes: what they ask, what is answered, and what must hold of it.
+//! Services that set and remove properties of nodes: their requests, the answers, and the invariants of both.
 //!
 //! Must never know how the scheduler keeps a property.
 
@@ -17,11 +17,11 @@ use crate::dice::Dice;
 use crate::model::OWNER;
 use crate::plan::SET;
 
-/// What was set before the scheduler of now had read what was kept: names of properties, and ranks.
+/// Changes before the scheduler of now had read the kept properties: names of properties, and ranks.
 #[derive(Debug, Default)]
 pub(super) struct Unread(BTreeSet<(String, u32)>);
 
-/// A change that was asked for.
+/// A change of a property that was asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
     name: String,
@@ -69,7 +69,7 @@ impl World {
         self.client(OWNER, &format!("sched-fluxgate.{topic}"), &payload, What::Property(setting));
     }
 
-    /// The scheduler sends an answer: from here on jobs start where it was told that conditions are met.
+    /// The scheduler sends an answer: from here on jobs start by the properties that it was told.
     pub(super) fn property_is_answered(&mut self, message: &Message) {
         let Some(setting) = self.asked_setting(message.matchtag()).filter(|_| message.is_response()) else {
             return;
@@ -93,13 +93,13 @@ impl World {
         }
     }
 
-    /// A scheduler begins: it knows what the machine is described with, and has not read what was kept.
+    /// A scheduler begins: it knows the described properties, and has not read the kept ones.
     pub(super) fn no_properties(&mut self) {
         self.book.constraints.begin();
         self.properties = Unread::default();
     }
 
-    /// The scheduler has read what was kept; it counts but for what was set meanwhile.
+    /// The scheduler has read the kept properties; they count but for those that were changed meanwhile.
     pub(super) fn properties_are_read(&mut self, kept: Option<&str>) {
         let mut all = self.book.constraints.described().clone();
         let news = std::mem::take(&mut self.properties.0);
@@ -113,7 +113,7 @@ impl World {
         self.book.constraints.know(all);
     }
 
-    /// What was kept cannot be read: where there are vertices, a service may have set something.
+    /// The kept properties cannot be read: where there are vertices, a service may have set some.
     pub(super) fn properties_are_unread(&mut self) {
         if self.book.storage.paths().is_empty() {
             let described = self.book.constraints.described().clone();
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// A job starts: on nodes that meet its condition.
+    /// A job starts on nodes that meet its condition.
     pub(super) fn judge_condition(&mut self, id: u64, r: &Value) {
         let Some(condition) = self.jobs.jobs.get(&id).map(|job| job.plan.condition) else { return };
         let constraints = &self.book.constraints;
@@ -162,7 +162,7 @@ impl World {
     }
 }
 
-/// The properties of a kept value: name, rank, and whether it has it.
+/// The properties of a kept value: name, rank, and whether the rank has it.
 fn kept_properties(text: Option<&str>, mut each: impl FnMut(&str, u32, bool)) {
     let kept: Value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     for one in kept["properties"].as_array().into_iter().flatten() {

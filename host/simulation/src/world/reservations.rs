@@ -1,4 +1,4 @@
-//! Reservations in the world: what operators ask, what is answered, and what must hold of it.
+//! Reservations in the world: the requests of operators, the answers, and the invariants of both.
 //!
 //! Must never know how the scheduler keeps one.
 
@@ -20,14 +20,14 @@ use crate::model::OWNER;
 use crate::model::job::{Job, State};
 use crate::plan::Act;
 
-/// Without faults for so long, operators end what is reserved for later, and then whatever is left.
+/// The times without faults after which operators end reservations for later, and then all that are left.
 const TIDY: Time = 60 * SECOND;
 const TIDY_ALL: Time = 300 * SECOND;
-/// So long after a reservation begins, jobs in its way have been told to end.
+/// The time after the begin of a reservation until jobs in its way have been told to end.
 const TOLD: Time = 30 * SECOND;
 /// The flag of a commit that a crash does not undo (FLUX_KVS_SYNC).
 const KVS_SYNC: u64 = 4;
-/// Where the scheduler keeps reservations.
+/// The key under which the scheduler keeps reservations.
 pub(super) const KEY: &str = "sched-fluxgate.reservations";
 
 /// A change that was asked for.
@@ -35,19 +35,19 @@ pub(super) const KEY: &str = "sched-fluxgate.reservations";
 pub(super) struct Change {
     pub(super) method: &'static str,
     pub(super) name: String,
-    /// What is in force when it is made.
+    /// The version that is in force when the change is made.
     pub(super) version: Version,
     pub(super) dry_run: bool,
 }
 
 impl World {
-    /// Ask what is reserved.
+    /// Asks for the list of reservations.
     pub(super) fn ask_list(&mut self) {
         let seen = self.calendar.seen();
         self.client(OWNER, "sched-fluxgate.reservation-list", &json!({}), What::Listed(seen));
     }
 
-    /// The list of reservations, against the book.
+    /// Compares the list of reservations with the calendar.
     pub(super) fn listed(&mut self, message: &Message, seen: &Seen) {
         if message.errnum() != 0 {
             return self.tally.reached("reservations are not told yet");
@@ -82,7 +82,7 @@ impl World {
             return;
         }
         let payload = message.json_or_empty().unwrap_or_default();
-        // Nodes may have changed between the two, so that the row of the answer tells who was chosen then.
+        // Nodes may have changed since the request, so that the row of the answer tells which were chosen.
         if let Some(terms) = version.as_mut().filter(|_| method != "end") {
             match terms.told(&payload["reservation"], (latest, latest), true) {
                 Ok(told) if told.ranks.as_ref().is_some_and(|ranks| !self.book.ranks.is_superset(ranks)) => {
@@ -130,7 +130,7 @@ impl World {
         self.nodes_are_awaited();
     }
 
-    /// The key of reservations is not read.
+    /// The key of reservations cannot be read.
     pub(super) fn reservations_unread(&mut self) {
         self.tally.reached("reservations cannot be read");
         self.unread = true;
@@ -138,7 +138,7 @@ impl World {
         self.calendar.unread(now);
     }
 
-    /// Accept that they are lost.
+    /// Asks the scheduler to go on without the lost reservations.
     fn ask_accept_loss(&mut self) {
         if self.accepting.is_none()
             && self.client(OWNER, "sched-fluxgate.reservation-accept-loss", &json!({}), What::AcceptLoss)
@@ -148,7 +148,7 @@ impl World {
         }
     }
 
-    /// An answer to that.
+    /// An answer to the request to go on without reservations.
     pub(super) fn loss_accepted(&mut self, message: &Message) {
         self.accepting = None;
         if message.errnum() == 0 {
@@ -172,7 +172,7 @@ impl World {
         terms.condition == 0 || constraints.all_told().any(all)
     }
 
-    /// Is this commit, of reservations, one that outlives a crash?
+    /// Does this commit of reservations outlive a crash?
     pub(super) fn judge_kept(&mut self, message: &Message) {
         let payload = message.json_or_empty().unwrap_or_default();
         if payload["flags"].as_u64().is_none_or(|flags| flags & KVS_SYNC == 0) {
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// A job starts: is that as reservations have it?
+    /// A job starts: do reservations allow that?
     pub(super) fn judge_start(&mut self, id: u64, r: &Value) {
         let Some(job) = self.jobs.jobs.get(&id).filter(|_| self.plan.parts.reservations) else {
             return;
@@ -219,7 +219,7 @@ impl World {
         }
     }
 
-    /// A job has started: of pools it takes nothing that was kept when that was decided.
+    /// A job has started: it takes no units of pools that reservations kept when the start was decided.
     pub(super) fn judge_pools(&mut self, id: u64) {
         let decided = self.decided.remove(&id);
         let Some((decided, job)) = decided.zip(self.jobs.jobs.get(&id)) else { return };
@@ -228,7 +228,7 @@ impl World {
         let start = self.start_of(job, r, &ranks);
         let units = |pool: &str, from: f64| {
             let others = self.jobs.jobs.values().filter(|other| other.id != id);
-            // Those that the scheduler expects to run then, whatever it knows of their limits.
+            // Jobs that the scheduler expects to run then, whatever it knows of their limits.
             let held = others.filter(|other| {
                 let first = other.r.as_ref().and_then(|r| r["execution"]["expiration"].as_f64());
                 other.state == State::Run
@@ -244,7 +244,7 @@ impl World {
         }
     }
 
-    /// `job-manager.raise` of type `reservation`: the job is in the way of one that begins.
+    /// `job-manager.raise` of type `reservation`: the job is in the way of a reservation that begins.
     pub(super) fn raised_for_reservation(&mut self, message: &Message) {
         let payload = message.json_or_empty().unwrap_or_default();
         let id = payload["id"].as_u64().unwrap_or_default();
@@ -255,7 +255,7 @@ impl World {
             let r = job.r.as_ref();
             r.and_then(|r| r["execution"][key].as_f64()).unwrap_or_default()
         };
-        // Who ended meanwhile had been in the way, or not.
+        // A job that ended meanwhile may have been in the way, or not.
         let holds = job.r.is_some();
         let (start, end) = (time("starttime"), time("expiration"));
         let end = if end > 0.0 && job.expiration > 0.0 { end.max(job.expiration) } else { 0.0 };
@@ -288,7 +288,7 @@ impl World {
         self.answer(message, Ok(Value::Null));
     }
 
-    /// Can no job be judged to start, since reservations may be in its way?
+    /// Can it not be judged whether a job should start, since reservations may be in its way?
     pub(super) fn is_reserved(&self) -> bool {
         self.plan.parts.reservations && (self.unread || !self.calendar.is_over(self.now()))
     }
@@ -354,7 +354,7 @@ impl World {
         }
     }
 
-    /// Operators end what is reserved, so that all jobs can end; and jobs that wait for what is not there any more.
+    /// Operators end reservations, so that all jobs can end, and cancel jobs that wait for a reservation that is not there any more.
     fn tidy_reservations(&mut self, all: bool) {
         let now = self.now();
         for name in self.calendar.names() {
@@ -362,7 +362,7 @@ impl World {
                 continue;
             }
             let near = |time: (f64, f64)| time.1 < now + (TIDY_ALL - TIDY) as f64 / 1e6;
-            // Some end by themselves, and what they leave must not hold up anybody.
+            // Some reservations end by themselves, and must not hold up any job then.
             let by_itself = self.calendar.known(&name).and_then(Option::as_ref).is_some_and(|terms| {
                 let over = terms.times_after(now).next().is_none();
                 let soon = !all && terms.every.is_none() && terms.times_after(now).all(near);
@@ -391,12 +391,12 @@ impl World {
         let Some(job) = self.jobs.jobs.get(&id) else { return true };
         let of_queue = |terms: &Terms| job.plan.queue.is_some_and(|queue| terms.queues.contains(queue));
         let (always, ever) = self.groups.of(job.plan.userid);
-        // A group of which its user was sometimes one holds it up, and does not free it.
+        // A group in which its user was at times holds the job up, and does not free it.
         let admits = |terms: &Terms, groups: &BTreeSet<&'static str>| {
             terms.admits_jobs_of((job.plan.userid, groups), job.plan.queue, job.plan.bank)
         };
         match job.plan.reservation {
-            // A reservation that is over frees those whom it admitted.
+            // A reservation that is over frees the jobs that it admitted.
             Some(name) => {
                 let known = self.calendar.known(name).and_then(Option::as_ref);
                 !known.is_some_and(|terms| terms.after == "free" && admits(terms, &always))

@@ -1,4 +1,4 @@
-//! The process of the scheduler in its world: its turns, what it sends and what is sent to it.
+//! The process of the scheduler in its world: its turns, and its messages both ways.
 //!
 //! It ends in order, by a kill, or by itself, and another one is started. Must never know what a fault is for.
 
@@ -22,7 +22,7 @@ impl World {
         self.lives += 1;
         self.no_marks();
         self.decided.clear();
-        // Who was not there was blamed for nothing.
+        // The job manager has not taken this scheduler offline for no reason yet.
         self.jobs.whims = 0;
         self.links += 1;
         self.tally.lives += 1;
@@ -40,7 +40,7 @@ impl World {
         self.agenda.after(SECOND, Step::Pump { life });
     }
 
-    /// Plan a turn, unless there is one.
+    /// Plans a turn, unless there is one.
     pub(super) fn plan_turn(&mut self, delay: Time) {
         if let Some(scheduler) = &mut self.scheduler
             && !std::mem::replace(&mut scheduler.turn, true)
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// When the scheduler has its next turn.
+    /// Plans the next turn of the scheduler.
     fn plan_next(&mut self) {
         let (now, time) = (self.now(), self.agenda.now());
         let Some(scheduler) = &mut self.scheduler else { return };
@@ -117,7 +117,7 @@ impl World {
         }
     }
 
-    /// What the service sent goes onto the connection, and what it started is planned.
+    /// Puts the messages of the service onto the connection, and plans the end of the work that it started.
     pub(super) fn flush(&mut self) {
         let Some(scheduler) = &mut self.scheduler else { return };
         let (sent, work, life) = (scheduler.outside.sent(), scheduler.outside.work(), scheduler.life);
@@ -220,7 +220,7 @@ impl World {
         self.process_ends();
     }
 
-    /// The process is no more: of what it sent, some still arrives.
+    /// The process is no more: some of the bytes that it sent still arrive.
     pub(super) fn process_ends(&mut self) {
         let Some(scheduler) = self.scheduler.take() else { return };
         let life = scheduler.life;

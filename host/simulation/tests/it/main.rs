@@ -1,4 +1,4 @@
-//! Some seeds in the suite, and that a seed says everything.
+//! Some seeds in the suite, and the test that a seed determines its world.
 
 use std::sync::{Arc, OnceLock};
 
@@ -45,7 +45,7 @@ fn no_invariant_breaks_with_components() {
     }
 }
 
-/// FEAT-26, FEAT-6: what was answered is there after any end of the scheduler, and every start keeps to it.
+/// FEAT-26, FEAT-6: an answered reservation is there after any end of the scheduler, and every start keeps to it.
 #[test]
 fn feat_26_reservations_outlive_any_end_of_the_scheduler() {
     all_hold(0..200, Profile::Reservations);
@@ -75,8 +75,8 @@ fn feat_26_a_site_with_everything_holds_whatever_ends() {
     }
 }
 
-/// SITE-77, SITE-78: jobs start on nodes that meet their conditions (RFC 31), also while services set and remove properties, and what was
-/// set is there after any end of the scheduler.
+/// SITE-77, SITE-78: jobs start on nodes that meet their conditions (RFC 31), also while services set and remove properties; changes of
+/// properties outlive any end of the scheduler.
 #[test]
 fn site_77_jobs_are_on_nodes_that_meet_their_conditions_whatever_ends() {
     all_hold(0..100, Profile::Constraints);
@@ -85,7 +85,7 @@ fn site_77_jobs_are_on_nodes_that_meet_their_conditions_whatever_ends() {
     }
 }
 
-/// The embedded instance in the place of the model: what it says is written, whatever ends and whatever cannot be written, and no
+/// The embedded instance in the place of the model: its answers are in its records, whatever ends and whatever cannot be written, and no
 /// resource is held twice.
 #[test]
 fn an_embedded_instance_says_what_is_written_whatever_ends() {

@@ -1,4 +1,4 @@
-//! Who was, is and will be where: jobs over time and nodes, and below them the jobs that are expected next.
+//! Jobs and reservations over time and nodes, and below them the jobs that are expected next.
 //!
 //! The place of a job that waits is not known, only its time: it has a row of its own. Must never know how a start is found.
 
@@ -32,7 +32,7 @@ const RANKS_MAX: usize = 65_536;
 /// Colours of jobs.
 pub(crate) const COLOURS: usize = 8;
 
-/// By what jobs get their colours.
+/// The property of a job that gives its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
     Job,
@@ -212,7 +212,7 @@ pub(crate) fn nodes(
     let area = |job: &Job| (job.limit.min(to).min(ends(job)) - job.start.max(from)) * job.ranks.len() as f64;
     shown.sort_by(|a, b| area(b).total_cmp(&area(a)).then(a.id.cmp(&b.id)));
     let mut out = String::new();
-    // Those without a link of their own: what ran and what is left of each class.
+    // Jobs without a link of their own: of each class, the part that ran and the part that is left.
     let mut crowd: BTreeMap<String, (String, String)> = BTreeMap::new();
     let (mut left, mut unlinked, mut omitted) = (BOXES_MAX, 0, 0);
     for (number, (job, boxes)) in shown.iter().zip(boxes(&shown, machine)).enumerate() {

@@ -29,7 +29,7 @@ fn shape(nodes: usize) -> (f64, usize) {
     }
 }
 
-/// What a node says when the pointer is on it.
+/// The text of a node under the pointer.
 fn told(node: &Node) -> String {
     let mut text =
         format!("{} · {} · {} of {} cores in use", node.host, node.state.name(), node.used, node.cores);
@@ -55,7 +55,7 @@ fn numbered(rack: &Rack, nodes: &[Node]) -> bool {
     first.is_some_and(|first| (first..).zip(nodes).all(|(wanted, node)| number(node) == Some(wanted)))
 }
 
-/// What a rack says.
+/// The text of a rack under the pointer.
 fn summary(rack: &Rack, nodes: &[Node]) -> String {
     let nodes = &nodes[rack.nodes.clone()];
     let mut text = format!("{}: {}", rack.name, words::many(nodes.len() as u64, "node"));

@@ -2,7 +2,7 @@
 //!
 //! - `axis.rs`: time from left to right.
 //! - `usage.rs`: cores in use, so far and from now on.
-//! - `gantt.rs`: who was, is and will be where.
+//! - `gantt.rs`: jobs and reservations over time and nodes.
 //! - `grid.rs`: the machine, node by node.
 //!
 //! Must never know how an answer is asked for.
@@ -14,8 +14,8 @@ pub(crate) mod usage;
 
 use maud::{Markup, html};
 
-/// Patterns that tell apart what colours alone would not: drained, down, in a reservation of people, what ends with a limit, what is reserved, what is
-/// expected.
+/// Patterns beside the colours: for drained nodes, reservations of people, the time of a job up to its limit, and reserved and
+/// expected starts.
 pub(crate) fn patterns() -> Markup {
     html! {
         svg class="defs" width="0" height="0" aria-hidden="true" {

@@ -1,5 +1,5 @@
-//! Cores in use over time: what was held until now, what running jobs hold from now on until their limits end, and what the
-//! expected starts of waiting jobs add.
+//! Cores in use over time: cores held until now, cores that running jobs hold from now on until their limits end, and cores that
+//! the expected starts of waiting jobs add.
 //!
 //! Must never know how a start is found.
 
@@ -27,7 +27,7 @@ pub(crate) struct Held {
     pub(crate) cores: f64,
 }
 
-/// The mean of what is held in each of the equal parts of a span.
+/// The mean number of cores held in each of the equal parts of a span.
 fn means(from: f64, to: f64, parts: usize, held: impl Iterator<Item = Held>) -> Vec<f64> {
     let mut sums = vec![0.0; parts];
     let width = (to - from) / parts as f64;

@@ -1,5 +1,5 @@
-//! What can be changed from a page, if the server was started with control: each is shown with its consequence and the command
-//! that does the same, and done only after a second click.
+//! Changes from a page, if the server was started with control. Each change is shown with its consequence and the command that
+//! does the same, and is made only after a second click.
 //!
 //! Must never change anything itself.
 
@@ -35,12 +35,12 @@ pub(crate) enum Act {
     CancelReservation(String),
 }
 
-/// Why something is no change.
+/// The reason why a request is no change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NoAct {
-    /// It names none.
+    /// It names no change.
     Unknown,
-    /// What a person wrote is wrong, in words.
+    /// A field is wrong; the reason in words.
     Wrong(String),
 }
 
@@ -112,7 +112,7 @@ impl Act {
         (topic, payload)
     }
 
-    /// The request that tells what would happen, where there is one.
+    /// The request that tells the effect beforehand, where there is one.
     pub(crate) fn dry_run(&self) -> Option<(&'static str, Value)> {
         match self {
             Act::Swap(policy) => {
@@ -176,7 +176,7 @@ impl Act {
         }
     }
 
-    /// A question, and what follows if the answer is yes.
+    /// A question, and the consequence of a yes.
     fn question(&self) -> (String, &'static str) {
         match self {
             Act::Cancel(id) => (
@@ -233,7 +233,7 @@ impl Act {
         }
     }
 
-    /// What would happen, as the scheduler tells it.
+    /// The effect that the change would have, as the scheduler tells it.
     fn would(&self, answer: &Value) -> String {
         match self {
             Act::Promote(_) => {
@@ -295,7 +295,7 @@ fn link(act: &Act, label: &str) -> Markup {
     html! { a class="tag act" href=(query.on("/act")) { (label) } }
 }
 
-/// What can be done with a job in this state (RFC 21).
+/// Links to the changes of a job in this state (RFC 21).
 pub(super) fn of_job(id: u64, state: u64, urgency: u64) -> Markup {
     html! {
         p class="acts" {
@@ -309,7 +309,7 @@ pub(super) fn of_job(id: u64, state: u64, urgency: u64) -> Markup {
     }
 }
 
-/// What can be done with a policy that does not decide.
+/// Links to the changes of a policy that does not decide.
 pub(super) fn of_policy(name: &str, follows: bool) -> Markup {
     html! {
         (link(&Act::Swap(name.to_owned()), "swap in …")) " "
@@ -317,7 +317,7 @@ pub(super) fn of_policy(name: &str, follows: bool) -> Markup {
     }
 }
 
-/// What can be done with a shadow.
+/// Links to the changes of a shadow.
 pub(super) fn of_shadow(name: &str) -> Markup {
     html! {
         (link(&Act::Promote(name.to_owned()), "promote …")) " "
@@ -325,7 +325,7 @@ pub(super) fn of_shadow(name: &str) -> Markup {
     }
 }
 
-/// What can be done with a reservation.
+/// Links to the changes of a reservation.
 pub(super) fn of_reservation(name: &str, over: bool) -> Markup {
     html! {
         @if !over { (link(&Act::EndReservation(name.to_owned()), "end …")) " " }
@@ -333,7 +333,7 @@ pub(super) fn of_reservation(name: &str, over: bool) -> Markup {
     }
 }
 
-/// Back to the policy before.
+/// A link to the change back to the policy before.
 pub(super) fn rollback() -> Markup {
     html! { p class="acts" { (link(&Act::Rollback, "roll back …")) } }
 }

@@ -1,4 +1,4 @@
-//! What is around every page: head, menu, foot; and the pages that are no pages of an instance.
+//! The frame of every page: head, menu, foot; and the pages that are no pages of an instance.
 //!
 //! Must never know what a section says.
 
@@ -11,10 +11,10 @@ use crate::live::hash;
 use crate::past::At;
 use crate::words;
 
-/// What is the same on all pages of a server.
+/// Settings that all pages of a server share.
 #[derive(Debug, Clone)]
 pub(crate) struct Chrome {
-    /// How the instance is called.
+    /// The name of the instance.
     pub(crate) instance: String,
     /// The word before a command: `fluxgate`, or `flux gate`.
     pub(crate) program: String,
@@ -98,7 +98,7 @@ pub(crate) fn frame(chrome: &Chrome, page: &Page, known: &Known, shown: &Shown, 
     }
 }
 
-/// What a page of the past says above all.
+/// The notice at the head of a page of the past.
 fn banner(at: &At, address: &str) -> Markup {
     html! {
         p class="alarm" id="past" {
@@ -126,7 +126,7 @@ pub(crate) fn as_of(known: &Known) -> String {
     words::date_time(known.now())
 }
 
-/// Where the answers of a page are.
+/// The address of a page's answers as JSON.
 fn json_address(address: &str) -> String {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let path = if path == "/" { "/now" } else { path };
@@ -163,7 +163,7 @@ pub(crate) fn lone(title: &str, body: Markup) -> Markup {
     }
 }
 
-/// For who has no cookie.
+/// The page for a viewer without a cookie.
 pub(crate) fn locked() -> Markup {
     message(
         "A key is needed",
@@ -172,7 +172,7 @@ pub(crate) fn locked() -> Markup {
     )
 }
 
-/// For who came with a key: on to the first page, from here, so that the cookie goes along.
+/// The page for a viewer that came with a key. It leads on to the first page from here, so that the cookie goes along.
 pub(crate) fn entered() -> Markup {
     html! {
         (DOCTYPE)

@@ -1,4 +1,4 @@
-//! One job: its life so far, why it waits and what would help, its nodes, its event log.
+//! One job: its life so far, the reasons for its wait and changes that would help, its nodes, its event log.
 //!
 //! Must never find a reason or a time itself.
 
@@ -20,7 +20,7 @@ const PENDING: u64 = 2 | 4 | 8;
 /// Most events that are listed.
 const EVENTS_MAX: usize = 100;
 
-/// Ask about it; what changes of a waiting job would give, by its jobspec.
+/// Asks about a job; of a waiting one also the effect of changes of its jobspec.
 pub(super) async fn gather(id: u64, answers: &Arc<Answers>, mut known: Known) -> Known {
     known.ask(answers, &[Ask::Job(id), Ask::Log(id)]).await;
     let waits = known.get("job")["job"]["state"].as_u64().is_some_and(|state| state & PENDING != 0);
@@ -71,7 +71,7 @@ fn facts(known: &Known, job: &Value, id: u64) -> Markup {
     }
 }
 
-/// Its life as a line: waited, ran, and until when it may run or is expected to.
+/// Its life as a line: its wait, its run, and the rest up to its limit or its expected run.
 fn life(known: &Known, job: &Value, now: f64) -> Markup {
     let time = |key: &str| job[key].as_f64();
     let Some(submit) = time("t_submit") else { return html! {} };
@@ -148,7 +148,7 @@ fn why(known: &Known) -> Markup {
     }
 }
 
-/// Why a node is none for it.
+/// The reason why the job does not start on a node.
 pub(crate) fn because(row: &Value, now: f64) -> String {
     let when = || {
         row["until"]

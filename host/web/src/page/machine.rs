@@ -1,4 +1,4 @@
-//! The machine: racks of the site, or runs of host names, with nodes by state, filtered by state, rack or text; the nodes that are out, and why.
+//! The machine: racks of the site or runs of host names, with nodes by state; filters by state, rack or text; nodes that are out, and why.
 //!
 //! Must never know how states are found.
 
@@ -67,7 +67,7 @@ fn picture(known: &Known, machine: &Machine, query: &Query) -> Markup {
     }
 }
 
-/// Which nodes are listed: those asked for, or those of a rack, or those that are out.
+/// The list of nodes: those asked for, or those of a rack, or those that are out.
 fn listing(known: &Known, machine: &Machine, query: &Query) -> Markup {
     let rack = query
         .get("rack")

@@ -1,9 +1,9 @@
-//! The pages: which there are, what each asks, and how it looks. A page is a function of what is known ([`Known`]).
+//! The pages: their addresses, their questions, and their looks. A page is a function of its answers ([`Known`]).
 //!
-//! A page consists of sections with names. Those that changed are sent again to who watches, so a section must say the same as
-//! long as nothing changed. No list has more rows than [`ROWS_MAX`].
+//! A page consists of sections with names. Sections that changed are sent again to the clients that watch the page, so a section
+//! must say the same as long as nothing changed. No list has more rows than [`ROWS_MAX`].
 //!
-//! Must never know who watches, or how it is sent.
+//! Must never know the clients that watch, or how a page is sent.
 
 pub(crate) mod act;
 mod frame;
@@ -59,7 +59,7 @@ pub(crate) struct Section {
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     pub(crate) title: String,
-    /// What prints the same in a terminal.
+    /// The command that prints the same in a terminal.
     pub(crate) command: String,
     pub(crate) sections: Vec<Section>,
 }
@@ -119,19 +119,19 @@ impl Page {
         }
     }
 
-    /// Why a journal cannot tell it, if that is so.
+    /// The reason why a journal cannot tell it, if it cannot.
     pub(crate) fn not_in_past(&self) -> Option<&'static str> {
         let text =
             "Which policies were loaded is not in a journal. The page Now names the policy that decided.";
         (*self == Page::Policies).then_some(text)
     }
 
-    /// Ask what it needs; `clock` is real time, seconds since the epoch.
+    /// Asks for the answers that it needs; `clock` is real time, seconds since the epoch.
     pub(crate) async fn gather(&self, answers: &Arc<Answers>, clock: f64) -> Known {
         self.gather_for(answers, Known::at(clock, answers.control())).await
     }
 
-    /// The same for a person who waits for the page: what takes long is sent later to a page that changes.
+    /// The same for a person who waits for the page: an answer that takes long is sent later to a page that changes.
     pub(crate) async fn gather_soon(&self, answers: &Arc<Answers>, clock: f64) -> Known {
         let known = Known::at(clock, answers.control());
         let known = if *self == Page::Now { known.within(SOON) } else { known };
@@ -197,7 +197,7 @@ impl Page {
     }
 }
 
-/// What needs a person, on every page.
+/// Warnings for operators, on every page.
 fn trouble(known: &Known) -> Markup {
     html! {
         @for (bad, text) in summary::trouble(known) {
@@ -206,7 +206,7 @@ fn trouble(known: &Known) -> Markup {
     }
 }
 
-/// Why an answer is missing, where it would stand.
+/// The reason why an answer is missing, in the place of the answer.
 fn missing(known: &Known, name: &str) -> Markup {
     html! {
         @if let Some(why) = known.refusal(name) { p class="none" { "No answer: " (why) } }

@@ -1,4 +1,4 @@
-//! One node: its cores, who is on it and until when, who is likely to come next.
+//! One node: its cores, the jobs on it with their ends, and the jobs that are likely to come next.
 //!
 //! Must never find a time itself.
 
@@ -65,7 +65,7 @@ fn facts(known: &Known, node: &Value, host: &str) -> Markup {
     }
 }
 
-/// The cores of the node, those in use first: which of them, the answer does not tell.
+/// The cores of the node, those in use first: the answer does not tell which cores are in use.
 fn strip(cores: u64, used: u64) -> Markup {
     const MOST: u64 = 512;
     let shown = cores.min(MOST);

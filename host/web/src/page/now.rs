@@ -1,4 +1,4 @@
-//! The first page: how full the machine is, who waits and why, who is next, who decides.
+//! The first page: use of the machine, reasons of waiting jobs, the jobs that are next, and the policy that decides.
 //!
 //! Must never find a reason or a time itself.
 
@@ -91,7 +91,7 @@ fn meter(part: f64, whole: f64) -> Markup {
 fn usage(known: &Known, running: Vec<Job>, ended: Vec<Job>) -> Markup {
     let now = known.now();
     let all = number(&known.get("stats")["resources"]["cores"]);
-    // What ended before the list begins is not known.
+    // Jobs that ended before the list begins are not known.
     let full = rows(&known.get("ended")["jobs"]).len() as u64 >= ENDED_MAX;
     let begins = ended.iter().filter_map(|job| job.end).fold(f64::INFINITY, f64::min);
     let complete = match (known.refusal("ended"), full) {
@@ -107,7 +107,7 @@ fn usage(known: &Known, running: Vec<Job>, ended: Vec<Job>) -> Markup {
             let nodes =
                 number(&job["nodes"]) * all / number(&known.get("stats")["resources"]["nodes"]).max(1.0);
             let cores = if number(&job["cores"]) > 0.0 { number(&job["cores"]) } else { nodes };
-            // Who waits starts now at the earliest, however old the answer is.
+            // A job that waits starts now at the earliest, however old the answer is.
             let from = from.max(now);
             Some(usage::Held { from, to: from + limit, cores })
         })
@@ -186,7 +186,7 @@ fn nodes(known: &Known, machine: &Machine) -> Markup {
     }
 }
 
-/// How many nodes are in each state: the legend of pictures of the machine.
+/// The number of nodes in each state: the legend of pictures of the machine.
 pub(super) fn states(machine: &Machine) -> Markup {
     html! {
         p class="legend" {
@@ -206,7 +206,7 @@ pub(super) fn states(machine: &Machine) -> Markup {
     }
 }
 
-/// What was counted, if it was.
+/// A count in words; a dash without one.
 fn counted(number: &serde_json::Value) -> String {
     number.as_f64().map_or("–".to_owned(), words::short)
 }

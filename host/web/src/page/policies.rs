@@ -1,4 +1,4 @@
-//! Who decides: the active policy with its cost and settings, policies of queues, those that are loaded, shadows.
+//! Policies: the active one with its cost and settings, those of queues, those that are loaded, shadows.
 //!
 //! Must never judge a policy.
 

@@ -9,7 +9,7 @@ const PAIRS_MAX: usize = 32;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Query(Vec<(String, String)>);
 
-/// Text with `%41` and `+` as they are meant; what is no UTF-8 is replaced.
+/// Text with `%41` and `+` as they are meant; bytes that are no UTF-8 are replaced.
 pub(crate) fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -41,7 +41,7 @@ pub(super) fn named(id: u64) -> Markup {
     html! { a class="id" href={"/job/" (id)} { (words::job(id)) } }
 }
 
-/// Where the expected start comes from.
+/// The origin of the expected start.
 pub(super) fn source(job: &Value) -> Markup {
     match summary::source(job) {
         Some("reserved") => html! { span class="tag reserved" { "reserved" } },

@@ -1,6 +1,6 @@
-//! Nodes that people reserved: for maintenance, or for some users and queues; when, and which times come after.
+//! Nodes that people reserved, for maintenance or for some users and queues: start, end and next time of each reservation.
 //!
-//! Must never know who may use one beyond what it is told.
+//! Must never know more users of a reservation than it is told.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -87,7 +87,7 @@ fn row(one: &Value, now: f64, control: bool) -> Markup {
     }
 }
 
-/// Whom it is for, in words.
+/// The users and queues of a reservation, in words.
 fn members(one: &Value) -> String {
     if one["kind"] == "maintenance" {
         return "maintenance".to_owned();

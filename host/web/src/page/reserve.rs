@@ -1,4 +1,4 @@
-//! A reservation that a viewer wants to make: what the form says, and what is asked of the scheduler.
+//! A reservation that a viewer wants to make: the fields of the form, and the request to the scheduler.
 //!
 //! Must never decide whether it is possible: the scheduler does.
 
@@ -17,7 +17,7 @@ const FIELDS: [&str; 13] = [
     "name", "kind", "start", "duration", "where", "users", "groups", "queues", "banks", "repeat", "zone",
     "until", "note",
 ];
-/// The time zone of what is repeated, where the form names none; the times of the page are in it.
+/// The time zone of repetitions, where the form names none; the times of the page are in it.
 const ZONE: &str = "UTC";
 /// Rules of repetitions that have a name; durations are others.
 const REPEATS: [&str; 5] = ["hourly", "daily", "weekly", "weekdays", "weekend"];
@@ -25,17 +25,17 @@ const REPEATS: [&str; 5] = ["hourly", "daily", "weekly", "weekdays", "weekend"];
 /// See the module text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reserve {
-    /// What the fields say, by [`FIELDS`].
+    /// The values of the fields, by [`FIELDS`].
     said: [String; FIELDS.len()],
     start: f64,
     duration: f64,
     users: Vec<u32>,
-    /// Until when it is repeated, seconds since the epoch; 0 without an end.
+    /// The end of the repetitions, seconds since the epoch; 0 without an end.
     until: f64,
 }
 
 impl Reserve {
-    /// What a form says. The error is for people.
+    /// The reservation of a form. The error is for people.
     pub(crate) fn read(query: &Query, user_of: UserOf) -> Result<Reserve, String> {
         let said = FIELDS.map(|name| query.get(name).unwrap_or_default().trim().to_owned());
         let [name, kind, start, duration, place, users, groups, queues, banks, repeat, _, until, _] = &said;
@@ -156,7 +156,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What a reservation would be, as the scheduler tells it.
+/// The reservation that would be made, as the scheduler tells it.
 pub(super) fn would_be(answer: &Value) -> String {
     let one = &answer["reservation"];
     let time = |key: &str| one[key].as_f64().map(words::date_time).unwrap_or_default();
@@ -174,7 +174,7 @@ pub(super) fn would_be(answer: &Value) -> String {
     text
 }
 
-/// The form that asks for one; it leads to the page with what would be.
+/// The form that asks for a reservation; it leads to the page with the reservation that would be made.
 pub(super) fn form() -> Markup {
     html! {
         h2 { "Make one" }

@@ -1,4 +1,4 @@
-//! Who was, is and will be where: a picture of nodes, jobs and reservations over time, and the jobs that are expected next.
+//! A picture of nodes, jobs and reservations over time, and the jobs that are expected next.
 //!
 //! Must never find a time itself.
 
@@ -128,7 +128,7 @@ fn ahead(known: &Known, axis: (f64, f64, f64)) -> Markup {
         .filter_map(|job| {
             Some(Next {
                 id: job["id"].as_u64()?,
-                // Who waits starts now at the earliest, however old the answer is.
+                // A job that waits starts now at the earliest, however old the answer is.
                 start: job["expected"].as_f64()?.max(known.now()),
                 limit: job["duration"].as_f64().unwrap_or(f64::INFINITY),
                 reserved: job["as"] == "reserved",

@@ -1,6 +1,6 @@
-//! What is sent: a text, or events as they come; and what is read, up to a bound.
+//! Bodies of answers, a text or events as they come; and bodies of requests, read up to a bound.
 //!
-//! Must never know what it says.
+//! Must never know what a body says.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 /// Most bytes of a form.
 const FORM_MAX: usize = 16 * 1024;
 
-/// What is sent.
+/// The body of an answer.
 #[derive(Debug)]
 pub(crate) enum Sent {
     /// A text.

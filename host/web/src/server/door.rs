@@ -1,5 +1,5 @@
-//! Who may come in: a key in an address, good for one use, is exchanged for a cookie (FEAT-67). A socket of the file system needs
-//! neither: its mode says who may connect. Behind a proxy, a header has the name that the proxy found out.
+//! Access of viewers: a key in an address, good for one use, is exchanged for a cookie (FEAT-67). A socket of the file system
+//! needs neither: its mode says which users may connect. Behind a proxy, a header has the name that the proxy found out.
 //!
 //! Must never know what is shown.
 
@@ -34,7 +34,7 @@ pub(crate) struct Viewer {
     cookie: String,
     /// The name that a proxy told.
     pub(crate) name: Option<String>,
-    /// What forms of this viewer have to carry.
+    /// The token that forms of this viewer have to carry.
     pub(crate) form: String,
     since: Duration,
 }
@@ -139,7 +139,7 @@ impl Door {
     }
 
     /// Is a request meant for this server? Names of other hosts that lead here are refused, so that no foreign page can
-    /// use a browser to read this one; and requests that another origin's page makes.
+    /// use a browser to read this one. Requests that another origin's page makes are refused too.
     pub(crate) fn is_meant(&self, host: Option<&str>, origin: Option<&str>) -> bool {
         if self.proxied {
             // The proxy knows its own names.

@@ -1,8 +1,8 @@
 //! The server: its socket, its connections and their bounds.
 //!
-//! - `door.rs`: who may come in.
-//! - `routes.rs`: what is answered.
-//! - `body.rs`: what is sent and read.
+//! - `door.rs`: access of viewers.
+//! - `routes.rs`: answers by address.
+//! - `body.rs`: bodies of answers and requests.
 //!
 //! Must never know what a page says.
 
@@ -74,15 +74,15 @@ impl FromStr for Listen {
 /// How to serve.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where.
+    /// The place where the server listens.
     pub listen: Listen,
-    /// How the instance is called on pages.
+    /// The name of the instance on pages.
     pub instance: String,
     /// The word before a command on pages: `fluxgate`, or `flux gate`.
     pub program: String,
     /// Serve changes too: of jobs, and of the policy that decides.
     pub control: bool,
-    /// The header in which a proxy tells who asks. For a socket of the file system, which its group may use then.
+    /// The header in which a proxy tells the viewer's name. Only for a socket of the file system, which its group may use then.
     pub behind_proxy: Option<String>,
     /// The user of a name, for reservations.
     pub user_of: fn(&str) -> Option<u32>,
@@ -103,7 +103,7 @@ pub enum ServeError {
     /// A client of a port could tell any name.
     #[error("behind a proxy only a socket of the file system is listened on")]
     ProxyOnPort,
-    /// What should be the name of a header is none.
+    /// The text is no name of a header.
     #[error("{0:?} is no name of a header")]
     Header(String),
 }

@@ -1,4 +1,4 @@
-//! What is answered to which address, and with which headers.
+//! Answers by address, and their headers.
 //!
 //! Must never know how a page is made.
 
@@ -41,13 +41,13 @@ const STILL_THERE: Duration = Duration::from_secs(15);
 /// Most sections that a browser says it has.
 const HAVE_MAX: usize = 32;
 
-/// What every connection shares.
+/// State that all connections share.
 pub(crate) struct Server {
     answers: Arc<Answers>,
     times: Times,
     chrome: Chrome,
     door: Door,
-    /// The header in which a proxy tells who asks.
+    /// The header in which a proxy tells the viewer's name.
     identity: Option<HeaderName>,
     began: Instant,
     clock: fn() -> f64,
@@ -134,7 +134,7 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
     if past && matches!(path, "/metrics" | "/live" | "/act") {
         return not_then(StatusCode::NOT_FOUND, "This is of the present only.");
     }
-    // What tells nothing of an instance, or nothing that not every user may know.
+    // These need no viewer: they tell nothing of an instance, or only facts that every user may know.
     match path {
         "/style.css" => return typed(StatusCode::OK, "text/css; charset=utf-8", STYLE.to_owned()),
         "/live.js" => return typed(StatusCode::OK, "text/javascript; charset=utf-8", SCRIPT.to_owned()),
@@ -174,7 +174,7 @@ async fn routed(server: &Arc<Server>, request: Request<Incoming>) -> Answer {
     }
 }
 
-/// Who asks, if that may come in.
+/// The viewer of a request, if it has access.
 fn viewer(server: &Server, request: &Request<Incoming>) -> Option<Viewer> {
     let name = server
         .identity
@@ -239,8 +239,8 @@ fn lost(path: &str) -> Answer {
     html(StatusCode::NOT_FOUND, page::message("No such page", &format!("There is nothing at {path}.")))
 }
 
-/// A page with what is known for it, of the present or of a time of the past; or what is answered instead. `soon`: what takes long
-/// may be missing.
+/// A page with its answers, of the present or of a time of the past; or the reply that takes its place. `soon`: an answer that
+/// takes long may be missing.
 async fn gathered(
     server: &Arc<Server>,
     path: &str,
@@ -282,7 +282,7 @@ async fn json(server: &Arc<Server>, path: &str, query: &str) -> Answer {
     }
 }
 
-/// Where a job or a node of this name is.
+/// The address of the page of a job or a node of this name.
 fn found(text: &str) -> String {
     match text.trim().parse::<JobId>() {
         // A bare number of few digits is a rank; ids of jobs are long.
@@ -314,7 +314,7 @@ fn live(server: &Arc<Server>, query: &str) -> Answer {
         .take(HAVE_MAX)
         .map(|(id, hash)| (id.to_owned(), hash.to_owned()))
         .collect();
-    // One event: who reads slowly gets the next one later, with all that changed meanwhile.
+    // One event: a browser that reads slowly gets the next one later, with all that changed meanwhile.
     let (events, sent) = mpsc::channel::<Bytes>(1);
     tokio::spawn(async move {
         let mut text = String::from("retry: 2000\n\n");

@@ -1,4 +1,4 @@
-//! What is around every view: views and time above, warnings, keys below; and the few looks that text has.
+//! The frame of every view: views and time above, warnings, keys below; and the few styles of text.
 //!
 //! Without colours all is told by words, letters and weight.
 
@@ -14,7 +14,7 @@ use crate::{summary, words};
 /// Most warnings that are shown.
 const WARNINGS_MAX: usize = 3;
 
-/// How text looks.
+/// The styles of text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Look {
     pub(super) colour: bool,
@@ -30,12 +30,12 @@ impl Look {
         self.of(Color::Cyan).add_modifier(Modifier::BOLD)
     }
 
-    /// Beside the point.
+    /// Text of less weight.
     pub(super) fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }
 
-    /// Something a person has to see to.
+    /// A warning for operators.
     pub(super) fn bad(self) -> Style {
         self.of(Color::Red).add_modifier(Modifier::BOLD)
     }

@@ -1,6 +1,6 @@
 //! The views of the dashboard in a terminal: now, queue, machine, policies, and one job.
 //!
-//! A [`Screen`] is what a person has chosen; keys change it, and it is drawn from the same answers as the pages. It draws on
+//! A [`Screen`] has the choices of a person. Keys change it, and it is drawn from the same answers as the pages. It draws on
 //! anything that ratatui draws on, and reads no terminal itself.
 //!
 //! Must never ask what no page asks, and must never change anything.
@@ -26,13 +26,13 @@ const PAGE: usize = 10;
 /// A view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// How full the machine is, why jobs wait, what starts next.
+    /// Use of the machine, reasons of waiting jobs, next starts.
     Now,
     /// Jobs that wait, run, or have ended.
     Queue,
     /// Nodes and their states.
     Machine,
-    /// Who decides, and what that costs.
+    /// Policies, and their cost.
     Policies,
 }
 
@@ -76,13 +76,13 @@ pub enum Key {
     PageUp,
     /// Ten rows down.
     PageDown,
-    /// Open what is chosen.
+    /// Open the chosen row.
     Enter,
     /// Back.
     Back,
 }
 
-/// What follows from a key.
+/// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
     /// Draw again.
@@ -93,7 +93,7 @@ pub enum Then {
     Quit,
 }
 
-/// What a person looks at.
+/// A screen: the choices of a person, and the answers that it shows.
 #[derive(Debug, Clone)]
 pub struct Screen {
     view: View,
@@ -141,7 +141,7 @@ impl Screen {
         }
     }
 
-    /// Ask for what is shown; `clock` is real time, seconds since the epoch.
+    /// Asks for the answers of the view; `clock` is real time, seconds since the epoch.
     pub async fn gather(&mut self, answers: &Arc<Answers>, clock: f64) {
         self.known = self.page().gather(answers, clock).await;
         let stats = Arc::new(self.known.get("stats").clone());
@@ -224,12 +224,12 @@ impl Screen {
         self.show(View::Queue)
     }
 
-    /// What policies did between the two latest looks.
+    /// Changes of the policies' counters between the two latest looks.
     fn rates(&self) -> Value {
         rates::between(&self.before, &self.latest)
     }
 
-    /// Draw it.
+    /// Draws the screen.
     pub fn draw(&self, frame: &mut Frame<'_>) {
         draw::screen(self, frame);
     }

@@ -1,4 +1,4 @@
-//! What pages say, that they are small, and that nothing breaks out of them.
+//! Tests of pages: their text, their small size, and that nothing breaks out of them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn page_of(made: impl Source, address: &str) -> String {
     runtime.block_on(render(&answers, address, NOW)).unwrap_or_else(|| panic!("{address}: no page"))
 }
 
-/// What a reader without a style sheet sees: text, one element of a block to a line; pictures only by their labels.
+/// The text that a reader without a style sheet sees, one element of a block to a line; pictures only by their labels.
 fn text_of(page: &str) -> String {
     let main = page.split("<main").nth(1).unwrap().split("</main>").next().unwrap();
     let mut out = String::new();
@@ -106,7 +106,7 @@ fn feat_63_the_pages_as_text() {
     }
 }
 
-/// What the pictures of a page say when the pointer is on a part of them.
+/// The texts of the parts of pictures under the pointer.
 fn titles(page: &str) -> String {
     let titles = page.split("<title>").skip(2).map(|rest| rest.split("</title>").next().unwrap());
     titles.collect::<Vec<_>>().join("\n")

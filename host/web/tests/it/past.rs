@@ -15,7 +15,7 @@ struct Hour {
     looked: Arc<AtomicU64>,
 }
 
-/// What a journal tells of the made instance.
+/// The made instance as a journal tells it, at a time.
 struct Then(Made, f64);
 
 impl Source for Then {

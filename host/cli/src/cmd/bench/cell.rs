@@ -51,7 +51,7 @@ pub(super) struct Prepared<'a> {
     pub(super) task: &'a Task,
     /// SHA-256 of the log.
     pub(super) log: String,
-    /// Of the logs on which a trained network was trained to be ranked here.
+    /// SHA-256 of the only logs on which a network may be trained to be ranked here.
     pub(super) trained_on: Vec<String>,
     pub(super) parts: Vec<Part>,
     pub(super) machine: Machine,
@@ -73,7 +73,7 @@ impl Observer for Starts {
     }
 }
 
-/// What a cell gave: its results, and its jobs where the whole log is one run.
+/// The results of a cell, and its jobs where the whole log is one run.
 pub(super) type Done = (EntryResult, Option<Jobs>);
 
 /// Run a cell.
@@ -158,7 +158,7 @@ fn wanted(entry: &Entry, task: &Task) -> Vec<Published> {
     entry.published.iter().cloned().chain(own).collect()
 }
 
-/// What the runs of a cell have in common.
+/// The common data of the runs of a cell.
 struct World<'a> {
     prepared: &'a Prepared<'a>,
     schedule: Option<&'a BTreeMap<JobId, f64>>,
@@ -168,7 +168,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    /// All parts with these settings: of each metric its value in each part.
+    /// Runs all parts with these settings. Returns for each metric its value in each part.
     fn all(
         &self,
         config: &Config,

@@ -31,7 +31,7 @@ impl Learned {
         Ok(Some(Learned { weights, sha256 }))
     }
 
-    /// Why it is not ranked on the jobs of this task.
+    /// The reason, if there is one, not to rank it on the jobs of this task.
     pub(super) fn unranked(&self, prepared: &Prepared<'_>) -> Option<String> {
         let trained = self.weights.trained_on();
         let numbers = prepared.parts.iter().filter_map(|part| {

@@ -39,7 +39,7 @@ pub(super) struct Added {
 pub(super) struct Wanted<'a> {
     /// Only tasks with this in their names.
     pub(super) task: Option<&'a str>,
-    /// Only policies of these names, and the first; all without one.
+    /// Only policies of these names, and the first policy of a task; all policies if empty.
     pub(super) only: &'a [String],
     pub(super) added: Vec<Added>,
     /// The seed of places of sequences.
@@ -47,7 +47,7 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    /// As the command line says.
+    /// The cells that the command line asks for.
     pub(super) fn of(which: &'a Which) -> Result<Wanted<'a>> {
         let added = which.add.iter().map(|text| added(text, which.sampled)).collect::<Result<_>>()?;
         Ok(Wanted { task: which.task.as_deref(), only: &which.only, added, seed: which.seed })

@@ -46,7 +46,7 @@ pub(super) fn verify(
     }
     let kept = folder.join(RESULTS);
     let kept = if kept.exists() { Some(super::results(&kept)?) } else { None };
-    // Without a seed of its own a submission is run with that of its results.
+    // Without --seed a submission is run with the seed of its results.
     let seed = seed.or_else(|| kept.as_ref().and_then(|kept| kept.seed));
     let draw = seed.map_or_else(String::new, |seed| format!(" --seed {seed}"));
     let command = Some(format!("fluxgate bench verify FOLDER{draw} --logs DIR"));
@@ -66,7 +66,7 @@ pub(super) fn verify(
     compared.outcome().with_context(|| folder.join(RESULTS).display().to_string())
 }
 
-/// What is wrong with the component.
+/// Faults of the component.
 fn component_faults(told: &Submission, path: &Path, how: &How) -> Vec<String> {
     let name = &told.component;
     let learned = || -> Result<Option<Learned>> {

@@ -60,7 +60,7 @@ fn added(text: &str) -> Result<Added> {
     run::added(policy, seeds)
 }
 
-/// What is the same in two results, and what is not.
+/// The comparison of two results.
 #[derive(Debug, Default)]
 pub(super) struct Compared {
     pub(super) equal: usize,
@@ -92,7 +92,7 @@ impl Compared {
             self.wrong.push(format!("{}: {}", task.task, again.missing.join("; ")));
         }
         for (one, other) in task.entries.iter().zip(&again.entries) {
-            // A command names the suite as somebody typed it.
+            // A command names the suite as a user typed it, and is not compared.
             let bare = |entry: &EntryResult| EntryResult { command: String::new(), ..entry.clone() };
             if bare(one) == bare(other) {
                 self.equal += 1;

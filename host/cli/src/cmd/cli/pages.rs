@@ -21,7 +21,7 @@ fn pages() -> Vec<PathBuf> {
     let folders = ["", "docs", "docs/tutorials", "docs/graphs", "policies"].map(|folder| root().join(folder));
     let mut pages: Vec<PathBuf> = folders.iter().flat_map(|folder| below(folder)).collect();
     pages.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
-    // What was true of a release stays as it was written.
+    // The changelog keeps the words of each release.
     pages.retain(|path| path.file_name().is_some_and(|name| name != "CHANGELOG.md"));
     pages.sort();
     pages
@@ -57,7 +57,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// What stands for something: a form of a command, and no command.
+/// True for a form of a command, with placeholders, which is no command.
 fn is_form(words: &[String]) -> bool {
     words.iter().any(|word| {
         word.contains("...") || word.contains('[') && !word.contains(char::is_numeric) || word == "…"
@@ -85,7 +85,7 @@ fn every_command_on_a_page_is_one_of_today() {
                     continue;
                 }
                 seen += 1;
-                // Where it is comes from the environment of an instance.
+                // The environment of an instance has the URI.
                 if ours[1] == "sched" && !ours.iter().any(|word| word == "--uri") {
                     ours.extend(["--uri", "local:///x"].map(str::to_owned));
                 }

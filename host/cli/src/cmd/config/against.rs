@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::policy_source::PolicySource;
 use crate::render;
 
-/// What an instance has.
+/// Queues and properties of an instance.
 #[derive(Debug, Default)]
 struct There {
     queues: BTreeSet<String>,
@@ -30,7 +30,7 @@ pub(super) fn instance(client: &Client, config: &Value, settings: &Settings) -> 
         properties: r.properties.keys().cloned().collect(),
     };
     let mut faults = missing(config, &settings.value("queues"), &there);
-    // The policies that are named load here, with their settings.
+    // The default policy must load here, with its settings.
     match PolicySource::of(settings) {
         Err(error) => faults.push(fault(&[TABLE, "policies"], Value::Null, format!("{error:#}"))),
         Ok(source) => {

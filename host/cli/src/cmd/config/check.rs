@@ -19,7 +19,7 @@ use crate::render;
 /// Most characters of a line that are repeated where it is no TOML.
 const SHOWN_MAX: usize = 60;
 
-/// What is to be checked.
+/// The arguments of a check.
 pub(super) struct Check<'a> {
     pub(super) target: Option<&'a Target>,
     pub(super) file: Option<&'a Path>,
@@ -27,7 +27,7 @@ pub(super) struct Check<'a> {
     pub(super) json: bool,
 }
 
-/// Checks, and shows what would be set.
+/// Checks a configuration, and shows the settings that it makes.
 pub(super) fn run(check: &Check<'_>) -> Result<()> {
     let name = || check.file.unwrap_or(Path::new("no file")).display().to_string();
     let text = match check.file.map(config_text).transpose() {
@@ -97,7 +97,7 @@ fn row(path: Option<&[String]>, place: Option<(usize, usize)>, found: Value, exp
     json!({"key": key, "line": line, "column": column, "found": found, "expected": expected})
 }
 
-/// Adds its place to a fault whose key is told as one text.
+/// Replaces the path in a fault by its line and column in the text.
 fn located(fault: &mut Value, text: &str) {
     let path: Vec<String> = fault["path"].as_array().into_iter().flatten().map(render::plain).collect();
     if let Some(fault) = fault.as_object_mut() {
@@ -152,7 +152,7 @@ fn line_column(text: &str, at: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[start..].chars().count() + 1)
 }
 
-/// Where the key of this path stands, or as much of the path as there is.
+/// The place of the key of this path, or of as much of the path as there is.
 fn place(text: &str, path: &[String]) -> Option<(usize, usize)> {
     let (table, _) = DeTable::parse_recoverable(text);
     let mut table = table.get_ref();

@@ -72,7 +72,7 @@ fn name(args: &Migrate) -> String {
     }
 }
 
-/// Read and translate; what comes out is known to load.
+/// Reads and translates; the result is known to load.
 fn translate(args: &Migrate) -> Result<Migration> {
     let config = args.path.as_deref().map_or(Ok(Value::Null), read)?;
     let done = fluxion::migrate(&config, &args.args);

@@ -5,8 +5,8 @@
 use fluxgate_sched::settings::{KEYS, Settings, TABLE};
 use serde_json::{Map, Value, json};
 
-/// The schema. Whatever it does not accept the scheduler does not accept either; what a value must be beside its type is in the
-/// description, and is checked by `config check`.
+/// The schema. A table that the schema refuses is refused by the scheduler too. The description of a key has the rules of its
+/// values beside their type; `config check` checks these rules.
 pub(super) fn of_table() -> Value {
     let defaults = Settings::default();
     let mut keys = Map::new();

@@ -1,4 +1,4 @@
-//! Was anything lost, run twice or dropped? Judged by the instance's durable records.
+//! The audit of a demo by the instance's durable records: jobs lost or run twice, connections dropped.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::records::Record;
 use crate::client::Client;
 
-/// What was seen around a swap.
+/// Observations around a swap.
 #[derive(Debug, Clone)]
 pub(crate) struct SwapSeen {
     pub(crate) what: String,
@@ -59,7 +59,7 @@ pub(crate) fn make(
     Ok(Audit { swaps: swaps.into(), numbers })
 }
 
-/// Was this job given resources once, started once, and left alone, by its event log?
+/// True if by its event log this job got resources once, started once, and had no exception.
 fn undisturbed(client: &Client, id: u64) -> Result<bool> {
     let answer = client.rpc("job-info.lookup", json!({"id": id, "keys": ["eventlog"], "flags": 0}))?;
     let events = eventlog::parse(answer["eventlog"].as_str().unwrap_or(""))?;

@@ -18,7 +18,7 @@ pub(crate) struct Phase {
     pub(crate) begin: f64,
 }
 
-/// What one phase came to.
+/// Figures of one phase.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PhaseReport {
     policy: String,

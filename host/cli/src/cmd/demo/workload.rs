@@ -35,7 +35,7 @@ impl DemoJob {
     }
 }
 
-/// What this workload draws.
+/// Random numbers of this workload.
 struct Random(Numbers);
 
 impl Random {

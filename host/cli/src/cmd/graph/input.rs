@@ -1,4 +1,4 @@
-//! Where a graph comes from: a file of any format, a saved state, or a running instance.
+//! The sources of a graph: a file of any format, a saved state, or a running instance.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -104,7 +104,7 @@ impl Input<'_> {
     }
 }
 
-/// The graph of an instance, of which nothing is marked.
+/// The graph of an instance, without marks.
 pub(super) fn model(client: &Client, format: Option<FormatArg>) -> Result<Model> {
     Ok(read(client, format)?.1)
 }
@@ -120,7 +120,7 @@ fn read(client: &Client, format: Option<FormatArg>) -> Result<(Source, Model)> {
     Ok((source, model))
 }
 
-/// Mark the vertices that were marked by their paths. Another scheduler, or a guest, is not told.
+/// Marks the vertices that were marked by their paths. Another scheduler has no such marks, and a guest does not get them.
 fn mark_vertices(client: &Client, model: &mut Model) -> Result<()> {
     let Ok(answer) = client.lookup("sched-fluxgate.vertex-marks", json!({}))? else { return Ok(()) };
     let marks: VertexMarks = serde_json::from_value(answer).context("sched-fluxgate.vertex-marks")?;

@@ -1,4 +1,4 @@
-//! `fluxgate graph set-status`, `set-property` and `remove-property`: what the running scheduler knows of single vertices.
+//! `fluxgate graph set-status`, `set-property` and `remove-property`: state and properties of single vertices in the scheduler.
 
 use anyhow::Result;
 use fluxgate_graph::CONTAINMENT;
@@ -13,7 +13,7 @@ use crate::render;
 use super::args::StatusArg;
 use super::input;
 
-/// Where the scheduler answers.
+/// The service of the scheduler.
 const SERVICE: &str = "sched-fluxgate";
 
 /// Mark a vertex up or down, or all of a type below it.

@@ -1,4 +1,4 @@
-//! A state in SQLite: the rows of a model, and what was saved when.
+//! A state in SQLite: the rows of a model, and a row for each saving.
 //!
 //! Each saving is one transaction: an interrupted one leaves the state before it. A file that is no state, or not whole, is
 //! refused and left as it is. This module must never know the meaning of a row.
@@ -11,7 +11,7 @@ use fluxgate_graph::description::{Changes, Delta, Row, Rows, STATE_VERSION};
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use serde_json::Value;
 
-/// What SQLite files begin with.
+/// The first bytes of an SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Application id in the header of the file: "FXGS".
 const APPLICATION: i64 = 0x4658_4753;
@@ -104,7 +104,7 @@ fn json(text: &str) -> serde_json::Result<Value> {
     serde_json::from_str(text)
 }
 
-/// Saves everything, in place of what was there.
+/// Saves all rows, in place of the earlier ones.
 pub(super) fn save_whole(path: &Path, rows: &Rows) -> Result<()> {
     let mut connection = match path.exists() {
         true => open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?,
@@ -131,7 +131,7 @@ pub(super) fn save_whole(path: &Path, rows: &Rows) -> Result<()> {
     done().map_err(|e| wrong(path, e))
 }
 
-/// Saves what has changed since the last saving; what that is.
+/// Saves the changes since the last saving, and returns them.
 pub(super) fn save_changed(path: &Path, rows: &Rows) -> Result<Changes> {
     let mut connection = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let mut done = || -> Result<Changes> {

@@ -1,4 +1,4 @@
-//! `fluxgate install`: everything that a site needs of us, below a prefix; and taking it away again.
+//! `fluxgate install`: all files of Fluxgate for a site, below a prefix, and their removal.
 //!
 //! The plan is made first and in full, then carried out by `write.rs` as one: either all of it is there
 //! afterwards, or nothing has changed. A manifest remembers what was written, so that no file of others is ever
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Install, cli: &mut clap::Command) -> Result<()> {
     Ok(())
 }
 
-/// Where files go. A path stands in unit files, TOML and Python and must mean the same in all of them.
+/// The folders of an installation. A path stands in unit files, TOML and Python and must mean the same in all of them.
 fn layout(args: &Install) -> Result<Layout> {
     let clean = |flag: &str, path: &Path| -> Result<PathBuf> {
         let text = path.to_str().filter(|text| !text.is_empty()).map(str::to_owned);

@@ -19,7 +19,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Where a file of this path is put.
+    /// The place of a file of this path.
     pub(crate) fn place(&self, path: &Path) -> PathBuf {
         match &self.root {
             Some(root) => root.join(path.strip_prefix("/").unwrap_or(path)),
@@ -31,7 +31,7 @@ impl Layout {
         self.prefix.join("bin/fluxgate")
     }
 
-    /// Does a Flux live in this prefix?
+    /// True if a Flux is installed in this prefix.
     fn has_flux(&self) -> bool {
         self.place(&self.prefix.join("libexec/flux/cmd")).is_dir()
     }
@@ -57,7 +57,7 @@ impl Layout {
     }
 }
 
-/// What a file is made of.
+/// The content of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// These bytes, with this mode.
@@ -71,13 +71,13 @@ pub(crate) enum Content {
 pub(crate) struct File {
     pub(crate) path: PathBuf,
     pub(crate) content: Content,
-    /// In a few words.
+    /// A few words on the file.
     pub(crate) what: &'static str,
     /// Administrators change it: their version stays.
     pub(crate) theirs: bool,
 }
 
-/// Everything.
+/// All files of an installation.
 ///
 /// # Errors
 /// If this program or the policies cannot be read.
@@ -215,7 +215,7 @@ mod tests {
         let table: toml::Table = toml::from_str(&text).expect("TOML");
         let config = serde_json::to_value(table).unwrap();
         assert_eq!(Settings::from_config(&config).unwrap(), Settings::default());
-        // With the settings let in; a place without a name has no default to show.
+        // With the settings let in. A path without a default is left out.
         let named = |name: &str| !Settings::default().value(name).is_null();
         let open: String = text
             .lines()

@@ -1,7 +1,7 @@
 //! Carry out a plan as one, and undo it.
 //!
-//! Every file is first written beside its place; then all are renamed into it, and what was there is kept under
-//! another name until the last one is in. After a failure the files are as before.
+//! Every file is first written beside its place. Then all files are renamed into place, and the files before them are kept under
+//! other names until the last rename. After a failure up to then the files are as before.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::plan::{Content, File, Layout};
 
-/// What was done with a file, or would be.
+/// The action on a file, done or only planned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
     Write,
@@ -44,7 +44,7 @@ pub(crate) struct Done {
     pub(crate) what: &'static str,
 }
 
-/// What an earlier run wrote.
+/// The files that an earlier run wrote.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     version: String,
@@ -54,7 +54,7 @@ pub(crate) struct Manifest {
     folders: Vec<PathBuf>,
 }
 
-/// How a file was when it was written.
+/// The state of a file when it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
     digest: String,
@@ -76,7 +76,7 @@ impl Manifest {
         };
         let manifest: Manifest =
             serde_json::from_slice(&text).with_context(|| format!("{}: no manifest", path.display()))?;
-        // It is about to say what is removed.
+        // The manifest decides which files are removed.
         for file in manifest.files.keys().chain(&manifest.folders) {
             let inside = file.starts_with(&layout.prefix) || file.starts_with(&layout.etc);
             if !inside || file.components().any(|part| part == Component::ParentDir) {
@@ -126,7 +126,7 @@ fn beside(path: &Path, ending: &str) -> PathBuf {
 /// Install the files; with `dry_run` only say what that would do.
 ///
 /// # Errors
-/// What is in the way, or cannot be written. Nothing has changed then.
+/// A file that is in the way, or one that cannot be written: nothing has changed then.
 pub(crate) fn install(layout: &Layout, files: &[File], dry_run: bool) -> Result<Vec<Done>> {
     let before = Manifest::read(layout)?;
     let known = before.as_ref().map(|m| m.files.clone()).unwrap_or_default();
@@ -147,7 +147,7 @@ pub(crate) fn install(layout: &Layout, files: &[File], dry_run: bool) -> Result<
                 file.path.display()
             ),
         };
-        // Of a file that is kept, what was written stays on record: so it is kept the next time too.
+        // The manifest keeps the old digest of a file that is kept, so that it is kept the next time too.
         let digest = match action {
             Action::Keep => written.cloned().unwrap_or(wanted),
             _ => wanted,
@@ -155,7 +155,7 @@ pub(crate) fn install(layout: &Layout, files: &[File], dry_run: bool) -> Result<
         manifest.files.insert(file.path.clone(), Stamp { digest, theirs: file.theirs });
         done.push(Done { path: file.path.clone(), action, what: file.what });
     }
-    // What an earlier version had and this one has not.
+    // Files that an earlier version had and this one has not.
     let mut obsolete = Vec::new();
     for (path, stamp) in known.iter().filter(|(path, _)| !manifest.files.contains_key(*path)) {
         let Some(there) = present(path)? else { continue };
@@ -191,7 +191,7 @@ pub(crate) fn install(layout: &Layout, files: &[File], dry_run: bool) -> Result<
 /// Write the files of a package below the root of the layout, where nothing is yet; with `dry_run` only say what that would do.
 ///
 /// # Errors
-/// What is in the way, or cannot be written. Nothing has changed then.
+/// A file that is in the way, or one that cannot be written: nothing has changed then.
 pub(crate) fn stage(layout: &Layout, files: Vec<File>, dry_run: bool) -> Result<Vec<Done>> {
     let (mut done, mut work) = (Vec::new(), Work::default());
     let write = || {
@@ -224,7 +224,7 @@ fn missing_parents(path: &Path) -> Vec<PathBuf> {
 struct Work {
     folders: Vec<PathBuf>,
     staged: Vec<PathBuf>,
-    /// Places with something new in them; where something was before, it is `beside` it.
+    /// Places with a new file; the earlier file of a place is `beside` it.
     placed: Vec<PathBuf>,
 }
 
@@ -271,7 +271,7 @@ impl Work {
                 .and_then(|()| std::fs::rename(beside(&path, "new"), &path))
                 .with_context(|| format!("cannot put {} in its place", path.display()))?;
         }
-        // From here on it is all there.
+        // From here on all files are in place.
         for path in std::mem::take(&mut self.placed) {
             let _ = std::fs::remove_file(beside(&path, "old"));
         }
@@ -287,7 +287,7 @@ impl Work {
             if std::fs::symlink_metadata(&old).is_ok() {
                 let _ = std::fs::rename(&old, &path);
             } else if std::fs::symlink_metadata(beside(&path, "new")).is_err() {
-                // The new one was in its place already, and nothing was there before.
+                // The new file was in its place already, and there was no file before.
                 let _ = std::fs::remove_file(&path);
             }
             let _ = std::fs::remove_file(beside(&path, "new"));

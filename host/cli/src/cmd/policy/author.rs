@@ -1,7 +1,7 @@
 //! `fluxgate policy load FILE --watch`: the author's loop. The component is loaded and swapped in, again each time its
 //! file changes, until the program is interrupted.
 //!
-//! A refusal by the scheduler is printed, and the next change waited for; the policy before stays active.
+//! A refusal by the scheduler is printed. The earlier policy stays active, and the next change is waited for.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};

@@ -122,7 +122,7 @@ pub(super) fn swap(
     swapped(&answer, as_json)
 }
 
-/// What a swap would do, in a sentence.
+/// The effect that a swap would have, in a sentence.
 fn would(answer: &Value) -> String {
     let [from, to, waiting] = ["from", "to", "waiting"].map(|key| render::plain(&answer[key]));
     let queues: Vec<String> = answer["queues"].as_array().into_iter().flatten().map(render::plain).collect();

@@ -107,7 +107,7 @@ pub(super) fn shadow(args: &ShadowCmd) -> Result<()> {
     })
 }
 
-/// What differs.
+/// Shows the differences between a shadow and the active policy.
 pub(super) fn diff(args: &DiffCmd) -> Result<()> {
     let job = match &args.job {
         None => Value::Null,

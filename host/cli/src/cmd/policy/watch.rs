@@ -1,4 +1,4 @@
-//! `fluxgate policy watch`: what the policies cost, pass by pass, from the scheduler's counters. In a terminal it is a view of
+//! `fluxgate policy watch`: the costs of policies, pass by pass, from the scheduler's counters. In a terminal it is a view of
 //! `fluxgate top`; here are the forms for programs.
 
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! What `job` says of a job that waits: the one reason and the one time, what is in the way, what would help, and its nodes.
+//! The answer of `job` on a job that waits: one reason and one time, the obstacles, changes that would help, and its nodes.
 //!
 //! Must never add a time or a reason of its own.
 

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::render;
 
-/// What each metric means.
+/// Prints the definitions of the metrics.
 pub(super) fn definitions(as_json: bool) -> Result<()> {
     if as_json {
         return render::json(&json!(DEFINITIONS));

@@ -99,7 +99,7 @@ impl Recipes {
         all.any(|recipe| recipe.component.as_ref().is_some_and(|(compiled, _)| compiled.reads_attributes()))
     }
 
-    /// What decides, as [`fluxgate_sim::checkpoint::Identity::deciders`] tells it.
+    /// The policies as [`fluxgate_sim::checkpoint::Identity::deciders`] has them.
     pub(super) fn identity(&self) -> BTreeMap<String, String> {
         let own = self.queues.iter().map(|(queue, recipe)| (queue.clone(), recipe.identity()));
         own.chain([(String::new(), self.default.identity())]).collect()

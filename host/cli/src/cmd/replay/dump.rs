@@ -1,4 +1,4 @@
-//! `fluxgate replay --dump`: what a policy was told and decided, pass by pass; with two policies also the first instant
+//! `fluxgate replay --dump`: input and decisions of a policy, pass by pass; with two policies also the first instant
 //! at which they start other jobs.
 //!
 //! Must never know figures.
@@ -29,7 +29,7 @@ pub(super) struct World<'a> {
     pub(super) surroundings: &'a Surroundings,
 }
 
-/// Refuse what does not go together.
+/// Refuses options that do not go together.
 pub(super) fn check(args: &Replay) -> Result<()> {
     let policies = args.policy.len();
     match args.dump {
@@ -91,7 +91,7 @@ fn shown(asked: &Asked, world: &World<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where two policies first differ, and the passes of that instant.
+/// Shows the first instant at which two policies differ, and its passes.
 fn difference(a: &Asked, b: &Asked, world: &World<'_>) -> Result<()> {
     let both = [a, b];
     let mut runs = [Instants::default(), Instants::default()];

@@ -1,4 +1,4 @@
-//! What a table of `fluxgate replay --dependencies` tells of jobs that follow others.
+//! The part on jobs that follow others in a table of `fluxgate replay --dependencies`.
 //!
 //! Must never know policies.
 
@@ -7,9 +7,9 @@ use fluxgate_sim::followed::Followed;
 
 use crate::render;
 
-/// Most chains of a log that a table lists,
+/// Most chains of a log that a table lists.
 const CHAINS_SHOWN: usize = 10;
-/// and jobs of one chain.
+/// Most jobs of one chain that a table lists.
 const JOBS_SHOWN: usize = 20;
 
 /// The chains, below a table.

@@ -24,7 +24,7 @@ use fluxgate_sim::workload::{Job, Options, Queues};
 use super::args::{Dependencies, Replay};
 use crate::cmd::workload::hinted;
 
-/// See the module.
+/// The log of a replay.
 pub(super) struct Input {
     /// File, options and transformation.
     recipe: Recipe,

@@ -1,4 +1,4 @@
-//! `fluxgate replay --journal`: what a scheduler did, done again and compared; or what another policy would have done.
+//! `fluxgate replay --journal`: the passes of a scheduler, made again and compared; or the schedule of another policy.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub(in crate::cmd) struct ByDigest {
 }
 
 impl ByDigest {
-    /// The components of a folder; of the usual ones without.
+    /// The components of a folder; without one, those of the default folder.
     pub(crate) fn open(folder: Option<&Path>) -> Result<ByDigest> {
         let source = PolicySource::open(folder)?;
         Ok(ByDigest { source, folder: folder.map(Path::to_owned), found: Vec::new() })
@@ -44,7 +44,7 @@ impl ByDigest {
             // A file that cannot be read is not the one.
             let Ok(bytes) = std::fs::read(&path) else { continue };
             if Digest::of(&bytes).to_string() == row.digest {
-                // The bounds decide when a policy fails, so they are those of then.
+                // The bounds decide when a policy fails, so they are those of the journal.
                 let limits = match row.limits.is_empty() {
                     true => Limits::default(),
                     false => {

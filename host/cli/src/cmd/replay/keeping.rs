@@ -1,6 +1,6 @@
 //! Checkpoints of a replay: `--checkpoint-every`, `--checkpoint-to` and `--resume`.
 //!
-//! Must never know what is in a checkpoint beside of what run it is.
+//! Must never know more of a checkpoint than the run to which it belongs.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -24,7 +24,7 @@ pub(super) struct Checkpoints {
     from: Option<(PathBuf, String)>,
     /// True if the policies were named, and not taken from the checkpoint.
     named: bool,
-    /// What all runs of the replay have in common.
+    /// The common identity of all runs of the replay.
     identity: Identity,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn resumed(args: &Replay) -> Result<Option<Replay>> {
     Ok(Some(with))
 }
 
-/// The options on which a run depends, by name. What only is shown or written of a run is not among them.
+/// The options on which a run depends, by name. Options that only show or write parts of a run are not among them.
 fn options(args: &Replay) -> Result<BTreeMap<String, String>> {
     fn told(value: &impl Debug) -> String {
         format!("{value:?}")
@@ -83,7 +83,7 @@ fn options(args: &Replay) -> Result<BTreeMap<String, String>> {
 }
 
 impl Checkpoints {
-    /// Those that the arguments name; `named` if the user named the policies. The folder is made.
+    /// The checkpoints that the arguments name; `named` if the user named the policies. The folder is made.
     pub(super) fn of(args: &Replay, log: &Path, named: bool) -> Result<Checkpoints> {
         let writes = args.checkpoint_every.zip(args.checkpoint_to.clone());
         let mut all = Checkpoints { writes, from: None, named, identity: Identity::default() };
@@ -145,7 +145,7 @@ impl Checkpoints {
         asked.iter().try_for_each(|asked| self.of_run(asked, part).map(drop))
     }
 
-    /// What the run of a policy on a part of the log goes on from and writes.
+    /// The checkpoints that the run of a policy on a part of the log goes on from and writes.
     pub(super) fn of_run(&self, asked: &Asked, part: &str) -> Result<Keeping> {
         let here = self.identity(asked, part);
         let mut keeping = Keeping::default();

@@ -8,7 +8,7 @@
 //! | `end` | goes on to its end without waiting |
 //! | `stop` | ends now, without figures |
 //!
-//! The line at which it waits has `"waits":true` beside the keys of its instant. One user may connect, the one of this
+//! The line at which the run waits has `"waits":true` beside the keys of its instant. One user may connect, the one of this
 //! process, and one client.
 //!
 //! Must never know how a run is made.
@@ -39,7 +39,7 @@ pub(super) struct Socket {
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // Somebody may have removed it already.
+        // The file may be removed already.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -68,7 +68,7 @@ impl Socket {
     }
 }
 
-/// How far a run goes without waiting.
+/// The point up to which a run goes without waiting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Goes {
     ToNext,
@@ -76,7 +76,7 @@ enum Goes {
     ToEnd,
 }
 
-/// What a command says.
+/// A command of a client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Command {
     Go(Goes),
@@ -104,14 +104,14 @@ pub(super) struct Client {
     read: BufReader<UnixStream>,
     out: BufWriter<UnixStream>,
     goes: Goes,
-    /// Why the run ended early.
+    /// The reason for an early end of the run.
     told: Option<io::ErrorKind>,
     name: String,
     _socket: Socket,
 }
 
 impl Client {
-    /// The next command; what is none is answered with an error. Fails when the client has gone.
+    /// The next command. Other lines are answered with an error. Fails when the client has gone.
     fn command(&mut self) -> io::Result<Command> {
         loop {
             let mut line = Vec::new();
@@ -163,7 +163,7 @@ impl Client {
         }
     }
 
-    /// Tells the client the event, and waits where it asked for that.
+    /// Tells the client the event, and waits where the client asked for it.
     fn tell(&mut self, event: &Event) -> io::Result<()> {
         match event {
             Event::Instant(instant) => {
@@ -191,7 +191,7 @@ impl Client {
 impl Listener for Client {
     fn event(&mut self, event: &Event) -> io::Result<()> {
         match self.tell(event) {
-            // It does not listen to the end of a run that goes on without it.
+            // A client need not listen to the end of a run that does not wait any more.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe && self.goes == Goes::ToEnd => Ok(()),
             told => told,
         }

@@ -2,7 +2,7 @@
 //! scheduler, with figures as table, JSON or CSV.
 //!
 //! Everything that can be wrong with the input is found before the first byte is written. Runs go side by side, one
-//! thread each; what comes out does not depend on how many.
+//! thread each; the results do not depend on their number.
 
 mod args;
 mod bounds;

@@ -147,7 +147,7 @@ fn figures<'a>(args: &Replay, run: &'a Run) -> RunFigures<'a> {
     }
 }
 
-/// What reservations cost the runs.
+/// The costs of reservations in the runs.
 fn reservations(runs: &[Run]) -> Vec<(String, Vec<f64>)> {
     let names =
         runs.iter().find_map(|run| run.reservations.as_ref()).into_iter().flat_map(|cost| &cost.reservations);

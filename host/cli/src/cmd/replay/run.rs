@@ -95,7 +95,7 @@ impl Observer for Bar {
     }
 }
 
-/// Where the schedule of a run goes; `names` are those that tell it from other runs.
+/// The file of the schedule of a run; `names` tell it from other runs.
 fn schedule_path(base: &Path, names: &[&str]) -> PathBuf {
     if names.is_empty() || base.as_os_str() == "-" {
         return base.to_owned();
@@ -267,7 +267,7 @@ fn one(
     if let Some(hook) = &mut hook {
         observers.push(hook);
     }
-    // It comes last, so that a run waits when everything else is done.
+    // The client comes last, so that a run waits when all other observers are done.
     let mut driven = client.map(|client| Events::new(|event: &Event| client.event(event)));
     if let Some(driven) = &mut driven {
         observers.push(driven);

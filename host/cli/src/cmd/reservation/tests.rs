@@ -1,4 +1,4 @@
-//! What people see of an answer, as text.
+//! The text of answers, as people see it.
 
 use clap::Parser;
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::render;
 
-/// What was done, or would be, in words.
+/// A change that was made, or would be, in words.
 pub(super) fn said(what: &str, answer: &Value) -> String {
     let row = &answer["reservation"];
     let name = render::plain(&row["name"]);
@@ -65,7 +65,7 @@ fn time(value: &Value) -> String {
     value.as_f64().map_or_else(|| "-".to_owned(), render::time)
 }
 
-/// That reservations are lost, if so.
+/// A line on lost reservations, if there are any.
 pub(super) fn loss(answer: &Value) -> Option<String> {
     let why = answer["lost"].as_str()?;
     let held = if answer["held"] == true {
@@ -76,7 +76,7 @@ pub(super) fn loss(answer: &Value) -> Option<String> {
     Some(format!("the reservations of before could not be read ({why}); {held} `reservation accept-loss`"))
 }
 
-/// What was accepted, or would be.
+/// A loss that was accepted, or would be, in words.
 pub(super) fn accepted(answer: &Value) -> String {
     if answer["lost"].is_null() {
         return "no reservations are lost".to_owned();
@@ -90,7 +90,7 @@ pub(super) fn accepted(answer: &Value) -> String {
     }
 }
 
-/// Who may use it.
+/// Users, groups, banks and queues that may use a reservation.
 fn who(row: &Value) -> String {
     let of = &row["who"];
     if row["kind"] == "maintenance" {
@@ -152,7 +152,7 @@ pub(super) fn table(rows: &[Value]) -> comfy_table::Table {
     table
 }
 
-/// All that is known of one.
+/// A reservation as names and values.
 pub(super) fn pairs(row: &Value) -> comfy_table::Table {
     let mut table = render::pairs();
     let plain = |key: &str| render::plain(&row[key]);
@@ -206,7 +206,7 @@ pub(super) fn pairs(row: &Value) -> comfy_table::Table {
     table
 }
 
-/// The nodes that are still in use though it has begun.
+/// The nodes that are still in use after a reservation has begun.
 fn late(row: &Value) -> String {
     let late = &row["late"];
     match late["nodes"].as_u64() {
@@ -221,7 +221,7 @@ fn late(row: &Value) -> String {
     }
 }
 
-/// The amounts of pools that it keeps.
+/// The amounts of pools that a reservation keeps.
 fn pools(row: &Value) -> String {
     let all = row["pools"].as_object().into_iter().flatten();
     let all: Vec<String> = all.map(|(pool, amount)| format!("{pool}: {}", render::plain(amount))).collect();

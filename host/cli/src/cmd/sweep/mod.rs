@@ -1,5 +1,5 @@
-//! `fluxgate sweep`: an experiment on all cores, whose results are written as they come and of which those that are there
-//! are not computed again.
+//! `fluxgate sweep`: an experiment on all cores. Results are written as they come, and results that are there are not
+//! computed again.
 //!
 //! Everything that can be wrong with the input is found before the first replay.
 

@@ -1,4 +1,4 @@
-//! The past of an instance for the dashboard: its journal, run again until a time, and the engine of then asked.
+//! The past of an instance for the dashboard: its journal is run again until a time, and the engine of that time is asked.
 //!
 //! Must never know a page.
 
@@ -23,16 +23,16 @@ use crate::render;
 /// A journal with the policies that decided.
 pub(super) struct OfJournal(Arc<Shared>);
 
-/// What the user of this server may see.
+/// The rights of the user of this server.
 pub(super) struct Rights {
     /// It is the owner of the instance.
     pub(super) owner: bool,
-    /// Where the instance is.
+    /// The address of the instance.
     pub(super) uri: String,
 }
 
 impl Rights {
-    /// As of now: an instance that does not say keeps to private mode.
+    /// The rights as of now. An instance that does not tell its mode counts as private.
     fn viewer(&self) -> Viewer {
         let asked = || Client::connect_uri(&self.uri)?.sched("sched-fluxgate.stats-get", json!({}));
         let private = !self.owner && asked().map_or(true, |stats| stats["private_mode"] != false);
@@ -43,12 +43,12 @@ impl Rights {
 struct Shared {
     folder: PathBuf,
     rights: Rights,
-    /// Held by the one rerun at a time.
+    /// Locked during a rerun, so that there is one at a time.
     policies: Mutex<ByDigest>,
 }
 
 impl OfJournal {
-    /// A journal, which is read anew for each time: it grows.
+    /// A journal. It grows, so it is read anew for each time.
     pub(super) fn open(folder: &Path, policies: Option<&Path>, rights: Rights) -> Result<OfJournal> {
         Journal::open(folder)?;
         let policies = Mutex::new(ByDigest::open(policies)?);
@@ -96,7 +96,7 @@ impl Past for OfJournal {
     }
 }
 
-/// The scheduler of then.
+/// The scheduler at a past time.
 struct Then(Arc<Mutex<fluxgate_sched::Past>>);
 
 impl Source for Then {

@@ -119,7 +119,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// How lines become jobs.
+    /// The rules from lines to jobs.
     pub(crate) fn options(&self) -> Options {
         self.options_over(Options::default())
     }
@@ -134,7 +134,7 @@ impl Selection {
         }
     }
 
-    /// Which jobs, and what they ask for.
+    /// The transformation: the jobs that are taken, and their requests.
     pub(crate) fn transform(&self) -> Transform {
         let Selection { from, until, load, estimates, seed, .. } = *self;
         Transform { from, until, load, estimates, seed }

@@ -37,7 +37,7 @@ impl Service {
         }
     }
 
-    /// What policies cost.
+    /// The cost of policies.
     fn cost_page(&self, page: &mut Page) {
         let Some(engine) = &self.engine else { return };
         let of_queues = engine.queues().filter(|queue| queue.own).take(QUEUES_MAX);
@@ -84,7 +84,7 @@ impl Service {
         each("policy_function_seconds", "seconds", help, &|it| it.nanos as f64 / 1e9);
     }
 
-    /// What was done about policies that failed.
+    /// Breaches, quarantines, ways back, probations and log lines of policies.
     fn containment_page(&self, page: &mut Page) {
         let histories = || self.registry.histories().take(QUEUES_MAX);
         let help =

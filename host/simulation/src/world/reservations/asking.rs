@@ -1,4 +1,4 @@
-//! What operators ask about reservations: right requests with what is to come of them, wrong ones, and those of guests.
+//! Requests about reservations: right ones of operators with the outcome that they must have, wrong ones, and those of guests.
 //!
 //! Must never know the answer.
 
@@ -22,7 +22,7 @@ fn some<T: Copy + Ord>(dice: &mut Dice, of: &[T]) -> BTreeSet<T> {
     (0..dice.range(1, 3)).map(|_| *dice.pick(of)).collect()
 }
 
-/// Thousandths of a second are enough, and come back as they were written.
+/// Rounds a time to thousandths of a second, which come back as they were written.
 fn round(time: f64) -> f64 {
     (time * 1000.0).round() / 1000.0
 }
@@ -82,7 +82,7 @@ impl World {
         self.change(method, name, &payload, version);
     }
 
-    /// Hosts, and their ranks; of all, the answer tells which these are.
+    /// Hosts, and their ranks; `None` for all hosts, whose ranks the answer tells.
     fn some_ranks_to_reserve(&self, dice: &mut Dice) -> (String, Option<BTreeSet<u32>>) {
         let all = self.plan.nodes;
         if dice.often(400) {
@@ -171,7 +171,7 @@ impl World {
         if dice.often(80) {
             payload["dry_run"] = true.into();
         }
-        // One that is not over stays as it is, and this is refused.
+        // A reservation of this name that is not over stays as it is, and the request is refused.
         self.change("create", name, &payload, Some(terms));
     }
 
@@ -270,7 +270,7 @@ impl World {
         let mut payload = Map::new();
         payload.insert("name".to_owned(), name.into());
         if terms.wanted.is_some() {
-            // Others may be chosen.
+            // Other nodes may be chosen.
             terms.ranks = None;
         }
         let parts: BTreeSet<u64> =
@@ -365,7 +365,7 @@ impl World {
         self.change("alter", name, &Value::Object(payload), Some(terms));
     }
 
-    /// What must be refused: it is not possible, or who asks may not.
+    /// Makes a request that must be refused: it is not possible, or its user may not make it.
     fn ask_wrongly(&mut self, name: &str, dice: &mut Dice) {
         let now = self.now();
         let right =

@@ -11,7 +11,7 @@ use crate::files::settings;
 use crate::policy_source::PolicySource;
 use crate::render;
 
-/// Check a component, print the report, and fail if something in it does.
+/// Checks a component, prints the report, and fails if one of the checks does.
 pub(crate) fn run(policy: &str, config: &[String], as_json: bool, dir: Option<&Path>) -> Result<()> {
     let config: Config = settings(config)?.into_iter().collect();
     let source = PolicySource::open(dir)?;
@@ -21,7 +21,7 @@ pub(crate) fn run(policy: &str, config: &[String], as_json: bool, dir: Option<&P
     verdict(&report, &path)
 }
 
-/// Without the log lines of the policy, which the kit provokes many times.
+/// Runs a check without the log lines of the policy, which the kit provokes many times.
 pub(crate) fn quietly<R>(check: impl FnOnce() -> R) -> R {
     tracing::subscriber::with_default(tracing::subscriber::NoSubscriber::new(), check)
 }
@@ -53,7 +53,7 @@ pub(crate) fn as_json(report: &Report) -> Value {
     value
 }
 
-/// Holds a component that is not run yet against the kit; a report is printed only if something fails.
+/// Checks with the kit a component that is not run yet; a report is printed only if a check fails.
 pub(super) fn conforms(source: &PolicySource, bytes: &[u8], path: &Path, as_json: bool) -> Result<()> {
     let report = quietly(|| fluxgate_conformance::check(source.loader(), bytes, &Config::new()));
     if !report.passed() {

@@ -20,7 +20,7 @@ use crate::render;
 
 /// Largest TOML file that is read, bytes.
 const TOML_BYTES_MAX: u64 = 64 << 10;
-/// Where the password of a secret key is taken from.
+/// The environment variable with the password of a secret key.
 const PASSWORD: &str = "FLUXGATE_KEY_PASSWORD";
 
 /// The part of `fluxgate-policy.toml` that goes into the manifest. How the folder is built and tested is read by
@@ -34,7 +34,7 @@ pub(super) struct Source {
     pub(super) version: Option<String>,
     pub(super) author: Option<String>,
     pub(super) license: Option<String>,
-    /// Where its source is.
+    /// The place of its source.
     pub(super) source: Option<String>,
     /// How the folder is built and tested.
     #[serde(rename = "language")]
@@ -43,7 +43,7 @@ pub(super) struct Source {
     _build: Option<IgnoredAny>,
     #[serde(rename = "test")]
     _test: Option<IgnoredAny>,
-    /// Smallest limits that it can live with.
+    /// Smallest limits under which it works.
     #[serde(default)]
     pub(super) needs: std::collections::BTreeMap<String, u64>,
 }
@@ -98,7 +98,7 @@ pub(super) fn seal(file: &Path, manifest: &Path, out: Option<&Path>, as_json: bo
     said(&answer, as_json, || format!("{}: {} {}, {digest}", out.display(), made.name, made.version))
 }
 
-/// Seal a built component if its folder names author and license. Returns whether it does.
+/// Seal a built component if its folder names author and license. True if it was sealed.
 pub(crate) fn seal_built(folder: &Path, component: &Path, compiled: &Compiled) -> Result<bool> {
     let file = folder.join(fluxgate_languages::project::FILE);
     let source = Source::read(&file)?;

@@ -1,7 +1,7 @@
 //! `fluxgate policy verify FILE --recorded RECORDING`: a trained network against decisions that were recorded.
 //!
 //! The network is run natively, which gives the bits of the component. A recorded decision may come from another way of
-//! summing (another library, f64), so two logits that differ by less than rounding can change are not told apart: a
+//! summing (another library, f64). Two logits count as equal if they differ by less than rounding can change: a
 //! disagreement counts only above the bound of the two.
 
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::render;
 /// Disagreements that are named.
 const NAMED: usize = 5;
 
-/// What was found.
+/// The result of a comparison.
 #[derive(Debug, Default)]
 struct Found {
     /// Decisions with two or more rows to pick from.

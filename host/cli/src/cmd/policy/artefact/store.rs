@@ -81,8 +81,8 @@ pub(super) fn install(
     said(&answer, as_json, || format!("{}: {name} {version}, {digest}{signed}", place.display()))
 }
 
-/// A signature covers name and version, since both are in the component; a good signature of an old version is no reason to go
-/// back to it. Versions that are not those of semantic versioning have no order.
+/// Refuses a version before the installed one. The signature of an old version is still good: it covers the component, with name
+/// and version in it. Versions that are not those of semantic versioning have no order.
 fn no_downgrade(source: &PolicySource, folder: &Path, name: &str, version: &str) -> Result<()> {
     let Ok(there) = source.compile(&folder.join(format!("{name}.wasm")).to_string_lossy()) else {
         return Ok(());
