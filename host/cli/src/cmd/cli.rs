@@ -47,7 +47,7 @@ use crate::{invoked, render, spelling};
     -n4 -t 10m --simulate 30s', 'fluxgate jobs', 'fluxgate down'.\n\nExit codes: 0 success, 1 failure, 2 usage."
 )]
 pub(crate) struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }

@@ -89,14 +89,14 @@ pub(crate) enum Resource {
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Queue {
-    /// What to do; without it, list the jobs that wait.
+    /// The command; without it, list the jobs that wait.
     #[command(subcommand)]
     pub(crate) command: Option<QueueCmd>,
     #[command(flatten)]
     pub(crate) order: Order,
 }
 
-/// What is done with queues.
+/// Commands on queues.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCmd {
     /// Queues and their state.

@@ -26,7 +26,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct DrainFor {
     #[command(flatten)]
     pub(crate) target: Target,
-    /// What it is for, such as restart or upgrade: a word for the output.
+    /// The purpose, such as restart or upgrade: a word for the output.
     #[arg(value_name = "NAME")]
     pub(crate) purpose: String,
     /// No reservation begins within this time from then on.

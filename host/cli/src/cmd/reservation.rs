@@ -40,7 +40,7 @@ pub(crate) enum ReservationCmd {
     Show(Show),
 }
 
-/// What happens to running jobs in the way.
+/// The fate of running jobs in the way.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Running {
     /// No reservation is made.
@@ -53,7 +53,7 @@ enum Running {
     End,
 }
 
-/// What happens to members that wait at the end.
+/// The fate of members that wait at the end.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum After {
     /// They go on waiting.
@@ -102,7 +102,7 @@ pub(crate) struct Create {
     /// As many nodes as have this many cores together, chosen likewise.
     #[arg(long, value_name = "N", conflicts_with = "hosts")]
     cores: Option<u64>,
-    /// What chosen nodes must meet, in the syntax of RFC 35.
+    /// The constraint that chosen nodes must meet, in the syntax of RFC 35.
     #[arg(long, value_name = "CONSTRAINT", requires = "number")]
     requires: Option<String>,
     /// Nodes that go down after the start are replaced as well.

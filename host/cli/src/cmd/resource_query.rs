@@ -68,7 +68,7 @@ pub(crate) struct ResourceQuery {
     /// Base name of a file that the graph is written to at the end, for tools that draw.
     #[arg(short = 'o', long, value_name = "BASENAME")]
     graph_output: Option<PathBuf>,
-    /// What that file is, and ends with.
+    /// The format of that file, which is also its ending.
     #[arg(short = 'g', long, value_name = "FORMAT", default_value = "dot", value_enum)]
     graph_format: GraphFormat,
     /// Write results to this file and only what is about them to standard output.

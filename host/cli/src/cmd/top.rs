@@ -44,7 +44,7 @@ pub(crate) enum Begin {
     Queue,
     /// Nodes and their states.
     Machine,
-    /// Who decides, and what that costs.
+    /// Active policies and their cost.
     Policies,
 }
 

@@ -70,7 +70,7 @@ pub(crate) struct Up {
     pub(crate) json: bool,
 }
 
-/// What `--dialect` takes.
+/// The values of `--dialect`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DialectArg {
     /// As flux-core 0.88.

@@ -43,7 +43,7 @@ pub(crate) struct Web {
     #[arg(long, requires = "behind_proxy")]
     pub(crate) all_users: bool,
     /// The scheduler's journal, for pages of the past: `?at=2026-11-23T12:00` (UTC) after an address. It is run again here, with the
-    /// policies of then. Who is not the owner of the instance sees what a guest would have been told.
+    /// policies of then. A user other than the owner of the instance sees the answers for a guest.
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
     /// For --journal: a folder with the policies that decided.

@@ -8,7 +8,7 @@ use fluxgate_graph::description::Source;
 
 use crate::args::Target;
 
-/// What `--format` takes.
+/// The values of `--format`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
     /// A GRUG recipe in GraphML.
@@ -23,7 +23,7 @@ pub(crate) enum FormatArg {
     Hwloc,
     /// TOML with [[resource.config]].
     Toml,
-    /// What 'fluxgate graph save' wrote.
+    /// The file that 'fluxgate graph save' wrote.
     State,
 }
 
@@ -116,7 +116,7 @@ pub(crate) enum GraphCmd {
     },
     /// Keep a graph, with what is booked on it, in a database or a file.
     ///
-    /// Without --from and --from-instance it is the graph of the instance of FLUX_URI. What is saved can be loaded, shown,
+    /// Without --from and --from-instance it is the graph of the instance of FLUX_URI. A saved graph can be loaded, shown,
     /// searched and converted like any other file.
     Save {
         /// Where: a SQLite database if it is one or is called .db or .sqlite, else a file of JSON.
@@ -190,7 +190,7 @@ pub(crate) enum GraphCmd {
     },
     /// Remove what was saved; a file that is no saved state is left alone.
     Remove {
-        /// What 'fluxgate graph save' wrote.
+        /// The file that 'fluxgate graph save' wrote.
         #[arg(value_name = "STATE")]
         state: PathBuf,
         /// Print JSON.
@@ -199,7 +199,7 @@ pub(crate) enum GraphCmd {
     },
 }
 
-/// What a vertex is marked.
+/// The state that a vertex gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum StatusArg {
     /// It is used.
@@ -217,7 +217,7 @@ impl StatusArg {
     }
 }
 
-/// What `--to` takes.
+/// The values of `--to`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputArg {
     /// JGF (RFC 40).
@@ -226,7 +226,7 @@ pub(crate) enum OutputArg {
     R,
 }
 
-/// What every command that reads a graph takes.
+/// Arguments of every command that reads a graph.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     #[command(flatten)]

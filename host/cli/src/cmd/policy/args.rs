@@ -16,7 +16,7 @@ pub(crate) enum PolicyCmd {
     List {
         #[command(flatten)]
         target: Target,
-        /// What is in the folder of policies instead, loaded or not; needs no scheduler.
+        /// List the folder of policies instead, loaded or not; needs no scheduler.
         #[arg(long)]
         all: bool,
         /// Where that is.
@@ -101,7 +101,7 @@ pub(crate) enum PolicyCmd {
     Diff(DiffCmd),
     /// Let a shadow decide, if the site's conditions hold.
     Promote(PromoteCmd),
-    /// What policies cost, pass by pass: fuel, time, memory, decisions, breaches. A live view.
+    /// Show the cost of policies, pass by pass: fuel, time, memory, decisions, breaches. A live view.
     Watch(WatchCmd),
     /// Back to the policy before.
     Rollback {
@@ -114,7 +114,7 @@ pub(crate) enum PolicyCmd {
         #[arg(long)]
         json: bool,
     },
-    /// What is done with components, without a scheduler.
+    /// Commands on components, without a scheduler.
     #[command(flatten)]
     Artefact(ArtefactCmd),
     /// Build a policy's folder as its fluxgate-policy.toml says.

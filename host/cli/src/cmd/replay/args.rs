@@ -90,7 +90,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "FIRST+COUNT[,..]", value_delimiter = ',',
         conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast", "report"])]
     pub(crate) jobs: Vec<Sequence>,
-    /// What becomes of fields 17 and 18 of the log: with `respect`, a job is submitted its think time after the job that it
+    /// Use of fields 17 and 18 of the log: with `respect`, a job is submitted its think time after the job that it
     /// follows has ended in the simulation.
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Dependencies::Ignore,
         conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "uncounted"])]
@@ -109,12 +109,12 @@ pub(crate) struct Replay {
     /// With --resample: how many workloads.
     #[arg(long, value_name = "N", default_value_t = DRAWS, requires = "resample", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) draws: u16,
-    /// What becomes of jobs whose nodes fail (--outages): `end`; `requeue`: they are submitted again at once and begin anew;
+    /// Fate of jobs whose nodes fail (--outages): `end`; `requeue`: they are submitted again at once and begin anew;
     /// checkpoint:SECONDS: they go on from the last of the checkpoints that they make each time when they have run for so long.
     #[arg(long, value_name = "WHAT", default_value = "end", value_parser = OnFailure::named,
         conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) on_failure: OnFailure,
-    /// What a node draws with none and with all of its cores in use, for the energy of the schedule.
+    /// Power of a node with none and with all of its cores in use, for the energy of the schedule.
     #[arg(long, value_name = "IDLE:BUSY", value_parser = crate::values::watts,
         conflicts_with_all = ["journal", "diff", "definitions"])]
     pub(crate) watts: Option<NodeWatts>,
@@ -206,7 +206,7 @@ pub(crate) struct Replay {
     pub(crate) definitions: bool,
 }
 
-/// What becomes of jobs that follow others in the log.
+/// Treatment of jobs that follow others in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dependencies {
     /// They are submitted at the time of the log.
@@ -215,7 +215,7 @@ pub(crate) enum Dependencies {
     Respect,
 }
 
-/// What `--dump` shows.
+/// The values of `--dump`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dump {
     /// Passes of one policy.

@@ -7,7 +7,7 @@ use clap::Args;
 /// `fluxgate sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct Sweep {
-    /// What is run: TOML with policies, the values of their settings, parts of logs or workloads of a model, and seeds. See
+    /// The experiment: TOML with policies, the values of their settings, parts of logs or workloads of a model, and seeds. See
     /// docs/replay.md.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,

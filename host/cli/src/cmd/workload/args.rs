@@ -12,12 +12,12 @@ use crate::values::Mapping;
 /// `fluxgate workload`.
 #[derive(Debug, Args)]
 pub(crate) struct WorkloadArgs {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What can be done with workloads.
+/// Commands on workloads.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Make a workload by a model and print it in Standard Workload Format.
@@ -37,14 +37,14 @@ pub(crate) enum Command {
         /// The machine as a file, instead of --cores: R (RFC 20 JSON), TOML with [[resource.config]], or JGF.
         #[arg(long, value_name = "FILE", conflicts_with_all = ["cores", "nodes"])]
         machine: Option<PathBuf>,
-        /// What decides everything that is drawn.
+        /// The seed of everything that is drawn.
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// What jobs ask for: exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
+        /// Requested times: exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
         #[arg(long, value_name = "WHICH", default_value = "exact", value_parser = crate::values::estimates)]
         estimates: Estimates,
     },
-    /// What is in a log.
+    /// Show the contents of a log.
     Info {
         /// Which.
         #[command(flatten)]
@@ -76,7 +76,7 @@ pub(crate) struct Part {
     /// Log in Standard Workload Format, or another that --format names; plain or gzip.
     #[arg(value_name = "LOG")]
     pub(crate) log: PathBuf,
-    /// What of it.
+    /// Parts of the log to keep.
     #[command(flatten)]
     pub(crate) selection: Selection,
 }
@@ -99,7 +99,7 @@ pub(crate) struct Selection {
     /// Arrivals come that many times as fast.
     #[arg(long, value_name = "FACTOR", value_parser = crate::values::factor)]
     pub(crate) load: Option<f64>,
-    /// What jobs ask for: logged, exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
+    /// Requested times: logged, exact (their run times), or perturbed:F (run times times an even draw from 1 to F).
     #[arg(long, value_name = "WHICH", default_value = "logged", value_parser = crate::values::estimates)]
     pub(crate) estimates: Estimates,
     /// How lines become jobs: procs=cores|nodes (a processor is a core, or a whole node), width=requested|allocated|larger
@@ -146,9 +146,9 @@ impl Selection {
 pub(crate) enum LogFormat {
     /// Standard Workload Format.
     Swf,
-    /// What sacct --parsable2 prints.
+    /// The output of sacct --parsable2.
     Sacct,
-    /// What flux jobs -a -c0 --json prints, or such jobs one after the other.
+    /// The output of flux jobs -a -c0 --json, or such jobs one after the other.
     Flux,
     /// An archive of flux dump.
     Dump,
@@ -156,9 +156,9 @@ pub(crate) enum LogFormat {
     Batsim,
     /// Jobspecs with times: a JSON object a line with jobspec, t_submit, runtime, id and userid.
     Jobspecs,
-    /// What fluxgate workload convert --to csv prints.
+    /// The output of fluxgate workload convert --to csv.
     Csv,
-    /// What fluxgate workload convert --to jsonl prints.
+    /// The output of fluxgate workload convert --to jsonl.
     Jsonl,
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct PolicyFolder {
 /// Commands of `fluxgate policy` for authors of components and for sites that govern them.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtefactCmd {
-    /// What a policy costs: fuel, time and memory by call, with up to 10,000 waiting jobs.
+    /// Measure the cost of a policy: fuel, time and memory by call, with up to 10,000 waiting jobs.
     Bench {
         /// A .wasm file, or the name of a policy.
         #[arg(value_name = "FILE|NAME")]
@@ -63,14 +63,14 @@ pub(crate) enum ArtefactCmd {
         /// The secret key.
         #[arg(long, value_name = "FILE")]
         key: PathBuf,
-        /// What the signature is to say. Default: name and version of the policy.
+        /// The name and version that the signature states. Default: name and version of the policy.
         #[arg(long, value_name = "TEXT")]
         comment: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// What a component is, by manifest and signature, without running it. Exit code 1 if a signature is missing or bad.
+    /// Show a component by its manifest and signature, without running it. Exit code 1 if a signature is missing or bad.
     /// With --recorded: whether a trained network decides as it did when its decisions were recorded; exit code 1 if it
     /// does not.
     Verify {
@@ -145,7 +145,7 @@ pub(crate) enum ArtefactCmd {
         #[command(flatten)]
         folder: PolicyFolder,
     },
-    /// Who loaded, swapped, installed and removed policies, and when.
+    /// Show the users who loaded, swapped, installed and removed policies, and when.
     Audit {
         /// The trail. Default: that of this user's schedulers.
         #[arg(long, value_name = "FILE")]
