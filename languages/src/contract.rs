@@ -3,7 +3,7 @@
 /// The released file of the version that policies are written for.
 pub(crate) const POLICY: &str = include_str!("../../wit/0.1.0/policy.wit");
 
-/// What that version gained since: names of files beside it, and their texts.
+/// Additions to that version since: names of files beside it, and their texts.
 pub(crate) const GAINED: [(&str, &str); 6] = [
     ("attributes.wit", include_str!("../../wit/0.1.0/attributes.wit")),
     ("flow.wit", include_str!("../../wit/0.1.0/flow.wit")),

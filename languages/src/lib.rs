@@ -5,7 +5,7 @@
 //! contract's own WIT, and gives the module a WASI that denies every call (`deny.wat`), because a runtime such as Go's
 //! calls clock, randomness and environment at its start. The resulting component imports only `fluxgate:policy`.
 //!
-//! [`weights`] reads files of trained networks, [`trained`] what they were trained on, and [`template`] makes folders of them and of expressions.
+//! [`weights`] reads files of trained networks, [`trained`] their training data, and [`template`] makes folders of them and of expressions.
 //!
 //! The folders beside `src/` are data: one for each language, with the files for its authors.
 //!

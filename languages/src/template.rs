@@ -100,7 +100,7 @@ pub const WEIGHTS: &str = "weights.safetensors";
 /// the text of an expression in which lines that begin with `#` do not count.
 ///
 /// # Errors
-/// What is wrong with the name, or with the file: the field, what was found and what is accepted.
+/// The fault of the name or of the file: the field, what was found and what is accepted.
 pub fn files(template: Template, name: &str, file: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
     check_name(name)?;
     // SDK and ignored files are those of every policy in Rust.
@@ -148,7 +148,7 @@ pub fn files(template: Template, name: &str, file: &[u8]) -> Result<Vec<(String,
 /// The line of a policy's `Cargo.toml` that names the SDK.
 const SDK: &str = "fluxgate-guest = { path = \"sdk\" }";
 
-/// The source that says what a file says.
+/// The source of a module with the contents of a file of weights.
 fn model(weights: &Weights, bytes: usize) -> String {
     let text = |key: &str| format!("{:?}", weights.said.get(key).map_or("", String::as_str));
     let fields =

@@ -1,4 +1,4 @@
-//! What a policy was trained on: logs by hash, and the jobs of each.
+//! The training data of a policy: logs by hash, and the jobs of each.
 //!
 //! Must never know files or networks.
 
@@ -17,7 +17,7 @@ impl Trained {
     /// Reads `HASH` or `HASH:FIRST-LAST`.
     ///
     /// # Errors
-    /// What was found and what is accepted.
+    /// The text found and what is accepted.
     pub fn parse(text: &str) -> Result<Trained, String> {
         let (log, jobs) = text.split_once(':').map_or((text, None), |(log, jobs)| (log, Some(jobs)));
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

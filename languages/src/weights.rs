@@ -65,7 +65,7 @@ pub struct Place {
 /// A file of weights that was checked.
 #[derive(Debug, Clone)]
 pub struct Weights {
-    /// What it says.
+    /// The model that it describes.
     pub model: Model,
     /// Its metadata without the prefix `fluxgate.`; other keys of the file are left out.
     pub said: BTreeMap<String, String>,
@@ -77,7 +77,7 @@ impl Weights {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// What is wrong: the field or tensor, what was found and what is accepted.
+    /// The fault: the field or tensor, what was found and what is accepted.
     pub fn read(file: &[u8]) -> Result<Weights, String> {
         if file.len() > FILE_BYTES_MAX {
             return Err(format!("found {} bytes, accepted are at most {FILE_BYTES_MAX}", file.len()));
@@ -244,7 +244,7 @@ impl Recording {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// What is wrong: the tensor, what was found and what is accepted.
+    /// The fault: the tensor, what was found and what is accepted.
     pub fn read(file: &[u8]) -> Result<Recording, String> {
         let (header, metadata) = header(file)?;
         let tensor = |name: &str, dtype: Dtype| {

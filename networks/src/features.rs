@@ -28,7 +28,7 @@ pub struct Waiting {
     pub user: u32,
 }
 
-/// What is around the jobs.
+/// The state of machine and queue around the jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Around {
     /// Time of the pass, seconds.

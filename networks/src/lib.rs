@@ -7,7 +7,7 @@
 //! - [`network`]: a kernel over every row, or one network over all rows, in f32 with a fixed order of sums.
 //! - [`model`]: all of this together with the rules of the pass, as a file of weights describes it.
 //! - [`noise`]: picks by chance, from a seed.
-//! - [`pick`]: the pass in which rows are picked; who picks, and on which engine, is a parameter.
+//! - [`pick`]: the pass in which rows are picked; the choice and the engine are parameters.
 //! - `policy`: the policy of the SDK (feature `guest`).
 //!
 //! Only +, -, *, / and comparisons are used, which IEEE 754 defines to the bit, and integers. Constants of normalisation come from the

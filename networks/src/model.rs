@@ -1,6 +1,6 @@
 //! A trained policy as a whole: features, rows, network, and the rules of the pass in which it picks.
 //!
-//! This module knows no format of files: who reads one fills [`Parts`], and gets each fault in words.
+//! This module knows no format of files: the reader of one fills [`Parts`], and gets each fault in words.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -12,7 +12,7 @@ use crate::noise::{gumbel, sampled};
 use crate::pick::{Backfill, Mode};
 use crate::window::{ROWS_MAX, Rule};
 
-/// What an observation is made of.
+/// The parts of an observation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct View {
     /// Features of a row.
@@ -34,7 +34,7 @@ pub struct Seen {
     pub allowed: Vec<bool>,
     /// The jobs of the first rows.
     pub jobs: Vec<Waiting>,
-    /// What is around the jobs.
+    /// The state of machine and queue around the jobs.
     pub around: Around,
     /// Number of jobs among which the rows were chosen.
     pub waiting: usize,
@@ -52,7 +52,7 @@ impl Seen {
 /// A trained policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
-    /// What it sees.
+    /// The parts of its observations.
     pub view: View,
     /// Its network.
     pub network: Network,
@@ -100,7 +100,7 @@ pub struct Parts<'a> {
     pub layers: Vec<PlainLayer>,
 }
 
-/// What is wrong with a model: the field, what was found and what is accepted.
+/// A fault of a model in words: the field, what was found and what is accepted.
 fn wrong(field: &str, found: impl core::fmt::Display, accepted: impl core::fmt::Display) -> String {
     format!("{field}: found `{found}`, accepted is {accepted}")
 }
@@ -114,7 +114,7 @@ fn one_of<T: Copy>(field: &str, found: &str, all: &[T], name: fn(T) -> &'static 
 /// Reads `NAME=VALUE,..` of [`Scales`]; constants that are not named have their defaults.
 ///
 /// # Errors
-/// What is wrong: what was found and what is accepted.
+/// The text found and what is accepted.
 pub fn scales(text: &str) -> Result<Scales, String> {
     let mut values = Scales::default().values();
     for pair in text.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {

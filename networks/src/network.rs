@@ -135,7 +135,7 @@ fn first(weights: &[[f32; BLOCK]], bias: &[f32; BLOCK], input: &[Lanes]) -> Lane
     terms.fold(Lanes::all(bias[0]), |sum, (x, weights)| sum.add_product(*x, weights[0]))
 }
 
-/// What the network is applied to.
+/// The input to which the network is applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `kernel`: every row by itself; one output, the logit of the row.
@@ -177,7 +177,7 @@ impl Network {
         known.then_some(Network { kind, layers, widest })
     }
 
-    /// What it is applied to.
+    /// The input to which it is applied.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -10,7 +10,7 @@
 
 /// The multiplier of Philox2x64.
 const MULTIPLIER: u64 = 0xd2b7_4407_b1ce_6e93;
-/// What the key grows by in each round.
+/// The increment of the key in each round.
 const KEY_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Rounds.
 const ROUNDS: usize = 10;

@@ -8,7 +8,7 @@
 //! - `pass`: in each pass jobs are picked one after the other. The first that does not fit gets a reservation; after
 //!   it only jobs may be picked that start now without delaying it.
 //!
-//! Who picks is a parameter, and may answer later: a training environment ends the pass at a question
+//! The choice of a row is a parameter, and may come later: a training environment ends the pass at a question
 //! ([`Picker::pass`] with an answer of `None`), and goes on with another pass at the same time after [`Picker::answer`].
 //! The pass runs on a [`World`]: the SDK's in a component, the engine's in an environment. This module knows no network.
 
@@ -276,7 +276,7 @@ impl Picker {
         Ok(())
     }
 
-    /// True if what runs and what is free is enough for the job some time.
+    /// True if running jobs and free cores are enough for the job some time.
     fn can_come(&self, world: &mut dyn World, job: &Waiting) -> bool {
         self.held + u64::from(world.around().free_cores) >= u64::from(job.cores.max(1)) && job.nodes == 0
             || world.earliest(job).is_finite()
@@ -378,7 +378,7 @@ impl Picker {
         }
     }
 
-    /// What a successor has to know.
+    /// The state for a successor.
     pub fn save(&self) -> Vec<u8> {
         let mut data = Vec::new();
         data.push(u8::from(self.committed.is_some()));

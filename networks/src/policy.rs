@@ -89,7 +89,7 @@ impl Learned {
         }
     }
 
-    /// What a successor has to know: the number of decisions, the committed job and what runs.
+    /// The state for a successor: the number of decisions, the committed job and the running jobs.
     pub fn save(&self) -> Saved {
         let mut data = self.decisions.to_le_bytes().to_vec();
         data.extend(self.picker.save());

@@ -34,7 +34,7 @@ const WINDOWS: u32 = 1000;
 /// After the end of every job of this bench, seconds.
 const FAR: f64 = 1e9;
 
-/// What the rounds of a table row took.
+/// The cost of the rounds of a table row.
 struct Cost {
     seconds: f64,
     events: f64,

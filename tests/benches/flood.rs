@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Length of a row, seconds.
 const SECONDS: u64 = 10;
-/// A job is submitted every so often.
+/// Time between two submissions of jobs.
 const ALLOC_PERIOD: Duration = Duration::from_millis(5);
 /// The guest sends every millisecond.
 const BURSTS_PER_SECOND: u64 = 1000;
@@ -33,7 +33,7 @@ fn job(id: u64) -> Value {
     json!({"id": id, "priority": 16, "userid": OWNER, "t_submit": 1.0, "jobspec": jobspec.build().to_value()})
 }
 
-/// What a guest asks, by number: no two ask the same.
+/// A request of a guest, by its number.
 type Question = fn(u64) -> (&'static str, Value);
 
 fn feasible(number: u64) -> (&'static str, Value) {
@@ -57,7 +57,7 @@ fn resources(_: u64) -> (&'static str, Value) {
     ("sched-fluxgate.resource-status", json!({}))
 }
 
-/// What was measured so far, and the broker's side of the conversation.
+/// The measurements so far, and the broker's side of the conversation.
 struct Measured {
     broker: StandIn,
     sent: BTreeMap<u64, Instant>,

@@ -222,8 +222,8 @@ fn behind(schedulers: &[&str], depths: &str) {
     for depth in std::iter::once("0").chain(depths.split(',')) {
         for (job, urgency) in [("urgent", "31"), ("backfill", "16")] {
             for &scheduler in schedulers {
-                // Schedulers that start no job out of order, or that need seconds to minutes for a job behind so
-                // many.
+                // Schedulers that start no job out of order, or that need seconds to minutes for a job behind
+                // this many pending jobs.
                 let hopeless = match scheduler {
                     "fluxgate-easy" | "null" => false,
                     "sched-simple" => job == "backfill" || depth.len() > 4,

@@ -1,4 +1,4 @@
-//! What 100 scrapes of the metrics a second cost passes with 100,000 waiting jobs (FEAT-56).
+//! The cost of 100 scrapes of the metrics a second to passes with 100,000 waiting jobs (FEAT-56).
 //!
 //! The broker and the job manager are stand-ins; the scheduler is the real binary with EASY as a component, on 4,096 nodes of 32 cores of
 //! which 10,000 jobs hold nearly all. Jobs of a core come and go, 200 a second; pass times are those of `stats-get`. Rows

@@ -1,6 +1,6 @@
 //! A window over half of the nodes of a real Flux: 12 hours that begin in 20, and 2,000 jobs of all limits, an hour being
-//! some seconds of real time. Printed are non-members inside, idle node-hours before the window, and the first starts of
-//! members; in a run of its own each, the scheduler and the broker are killed while the window is planned, begins, is
+//! some seconds of real time. The bench prints non-members inside, idle node-hours before the window, and the first starts
+//! of members. In a run of its own each, the scheduler and the broker are killed while the window is planned, begins, is
 //! active and ends.
 //!
 //! Needs `flux`, `jq` and `python3` on PATH. Arguments choose runs: `plain`, `scheduler`, `broker`. `FLUXGATE_BENCH_HOUR` is
@@ -54,7 +54,7 @@ for job in jobs:
 json.dump({"now": time.time(), "jobs": jobs}, open("records", "w"))
 "#;
 
-/// What one life of the broker does. `$UNTIL` is the time at which the broker is killed, or the run is over.
+/// The script of one life of the broker. `$UNTIL` is the time at which the broker is killed, or the run is over.
 const SCRIPT: &str = r#"
 set -e
 connect() {

@@ -1,5 +1,5 @@
-//! What windows (people say reservations) cost passes: the log KTH-SP2 on 100 nodes without windows, with one that no job meets, with
-//! weekly ones of all nodes and of half of them, and with 1,000 of one node each. Processor seconds (medians of runs in
+//! The cost of windows (people say reservations) to passes: the log KTH-SP2 on 100 nodes without windows, with one that no job meets,
+//! with weekly ones of all nodes and of half of them, and with 1,000 of one node each. Processor seconds (medians of runs in
 //! turns), passes, and searches of the ledger, by policy; policies are native. `cargo xtask bench --bench windows`, or
 //! `-- easy` for one policy. `FLUXGATE_BENCH_JOBS` is the number of its first jobs.
 

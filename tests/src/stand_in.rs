@@ -1,5 +1,5 @@
-//! A broker, resource service, key-value store and job manager that answer at once, on a socket: what is measured against them
-//! is the scheduler's part alone.
+//! A broker, resource service, key-value store and job manager that answer at once, on a socket: a measurement against them has
+//! the scheduler's part alone.
 //!
 //! Must never judge what the scheduler decides.
 

@@ -6,7 +6,7 @@
 //! digest before it is used.
 //!
 //! - `http`: requests, redirects, logins.
-//! - `manifests`: what is written into manifests, and read from them.
+//! - `manifests`: manifests, written and read.
 //! - `pull`, `publish`: the two directions.
 //!
 //! This module must never know the code of a component.

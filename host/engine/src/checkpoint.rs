@@ -87,7 +87,7 @@ impl Engine {
             if !(abilities.observing && abilities.ordering) {
                 continue;
             }
-            // Of the others the keys are asked before the next pass in any case.
+            // The keys of the other jobs are asked before the next pass in any case.
             let to_key: BTreeSet<JobId> = active.to_key.iter().copied().collect();
             let waiting = core
                 .pending_after(None)

@@ -56,7 +56,7 @@ pub struct Config {
     pub queue_bounds: BTreeMap<String, QueueBounds>,
     /// The vertices beside cores and gpus that the R of jobs names, where the machine has the graph of a site.
     pub record_format: RecordFormat,
-    /// What the site decides about the resources of jobs beside their jobspecs. An engine keeps those that it began with.
+    /// Rules of the site about the resources of jobs, beside their jobspecs. An engine keeps the rules that it began with.
     #[serde(skip_serializing_if = "SiteRules::is_empty")]
     pub site_rules: SiteRules,
     /// Annotate jobs with the reason why they wait and the time when they may start. Off in a replay.

@@ -56,7 +56,7 @@ pub(crate) struct Core {
     pub(crate) habits: Habits,
     /// The priority of the last job of each user; only questions read it.
     pub(crate) priorities: Priorities,
-    /// Who may use the windows of the ledger.
+    /// The windows of the ledger, with the rules of access to them.
     pub(crate) windows: Windows,
     /// End of the instance, infinite without limit.
     pub(crate) instance_end: f64,

@@ -225,7 +225,7 @@ impl Engine {
             }
             Event::PropertyAdd { name, ranks } => self.core.change(|r| r.property_add(&name, &ranks)),
             Event::PropertyRemove { name, ranks } => {
-                // Who waits for it goes on waiting: it may come back.
+                // A job that waits for the property goes on waiting: the property may come back.
                 self.core.change(|r| r.property_remove(&name, &ranks));
             }
             Event::VertexStatus { paths, up } => {

@@ -93,7 +93,7 @@ impl Questions {
         })
     }
 
-    /// What a running job is told.
+    /// The text about a job that runs; `None` for other ids.
     pub fn running_text(&self, id: JobId) -> Option<String> {
         let holder = self.holders.get(&id)?;
         Some(match holder.end.is_finite() {

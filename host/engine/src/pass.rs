@@ -134,7 +134,7 @@ pub struct Pass {
     /// The driver has raised the interrupt.
     interrupted: bool,
     breach: Option<PolicyError>,
-    /// What happened in it, if a trace is wanted.
+    /// Events of the pass, if a trace is wanted.
     trace: Option<Box<PassTrace>>,
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn wanted_placement(jobspec: &Jobspec) -> Result<Option<Placement>, S
 /// Longest name of a bank that is looked at, in bytes.
 const BANK_MAX: usize = 256;
 
-/// What a jobspec says by which windows admit it.
+/// The data of a jobspec by which windows admit its job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wish {
     /// The window that it names.
@@ -38,9 +38,9 @@ pub(crate) struct Wish {
 }
 
 impl Wish {
-    /// That of a jobspec.
+    /// The wish of a jobspec.
     pub(crate) fn of(jobspec: &Jobspec) -> Result<Wish, String> {
-        // It is the attribute of another program: what is no name there is no bank, and no fault.
+        // The bank is an attribute of another program: a value that is no name is no bank here, and no fault.
         let bank = jobspec.system_attr("bank").and_then(Value::as_str);
         let bank = bank.filter(|bank| !bank.is_empty() && bank.len() <= BANK_MAX);
         let after = jobspec.preemptible_after().filter(|after| *after >= 0.0);
@@ -52,7 +52,7 @@ impl Wish {
         })
     }
 
-    /// It says nothing.
+    /// True if the jobspec has none of these.
     pub(crate) fn is_empty(&self) -> bool {
         self.reservation.is_none() && self.bank.is_none() && self.preemptible_after.is_none()
     }

@@ -1,17 +1,17 @@
-//! What people ask: why a job waits and for what, when a job would start, what could start now.
+//! Questions of people: why a job waits and for what, when a job would start, what could start now.
 //!
 //! Questions are answered on a copy, which [`Engine::questions`] takes and which may be used on another thread: no decision
 //! depends on an answer. The copy has the ledger, the reservations and the first waiting jobs in order; its cost does not
 //! grow with the depth of the queue. There is one answer to one question: every command, annotation and page that tells
-//! a reason or a time takes it from here, or from what the engine told the job (`Job::t_estimate`), which stands here as it was
-//! told.
+//! a reason or a time takes it from here, or from the start that the engine told the job (`Job::t_estimate`). That start
+//! stands here as it was told.
 //!
 //! - `obstacles.rs`: the reason for which a job waits, and all that would have to be taken away for it to start.
 //! - `outlook.rs`: the expected start of each waiting job.
 //! - `when.rs`: when a job would start that is not submitted.
-//! - `trial.rs`: what a policy does with such a job, on a copy.
+//! - `trial.rs`: the decision of a policy about such a job, on a copy.
 //! - `gaps.rs`: the shapes of jobs that would start at once.
-//! - `listing.rs`: the order of a queue, and what a node is doing.
+//! - `listing.rs`: the order of a queue, and the state of a node.
 //!
 //! This module must never know who asks, threads or the clock.
 
@@ -59,7 +59,7 @@ pub(crate) struct Waiting {
     pub(crate) t_submit: f64,
     pub(crate) request: Arc<Request>,
     pub(crate) placement: Placement,
-    /// What its jobspec says by which windows admit it.
+    /// The data of its jobspec by which windows admit it.
     pub(crate) wish: Wish,
     /// Requested seconds, infinite without limit.
     pub(crate) duration: f64,
@@ -67,7 +67,7 @@ pub(crate) struct Waiting {
     pub(crate) length: f64,
     /// Its key in the order of the policy, if that has one.
     pub(crate) key: Option<f64>,
-    /// What the engine told it of its start.
+    /// The start that the engine told it.
     pub(crate) told: Option<f64>,
     /// That start is reserved.
     pub(crate) reserved: bool,
@@ -136,14 +136,14 @@ pub struct Questions {
     priorities: Priorities,
 }
 
-/// What questions are about.
+/// The subjects of questions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct About<'a> {
     /// Most jobs that are copied, the first in order; at most [`FORECAST_JOBS_MAX`].
     pub jobs_max: usize,
     /// This job, wherever it stands.
     pub job: Option<JobId>,
-    /// Queues, also such in which no job was seen yet; the empty name is the anonymous one.
+    /// Queues, also those in which no job was seen yet; the empty name is the anonymous one.
     pub queues: &'a [&'a str],
     /// Jobs that are not submitted: policies are run on the copy.
     pub trials: bool,

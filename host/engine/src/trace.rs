@@ -1,4 +1,4 @@
-//! Passes as they were made: what a policy was told, what it asked, and what it decided.
+//! Passes as they were made: the candidates and answers that a policy got, its questions and its decisions.
 //!
 //! A trace is for the author of a policy. It is made where [`Engine::set_tracing`](crate::Engine::set_tracing) asks for
 //! it, and costs nothing otherwise. No decision depends on it. This module must never know how a trace is shown.
@@ -80,7 +80,7 @@ impl PassTrace {
     }
 }
 
-/// What an engine keeps while it traces.
+/// Data that an engine keeps while it traces.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tracing {
     /// Keys since the last pass.

@@ -2,7 +2,7 @@
 //!
 //! People and commands call a window a reservation; here a reservation is the start that a policy promises to one job. An
 //! administrator makes a window, and no policy makes or breaks one. The nodes and times are in the ledger
-//! ([`fluxgate_graph::WindowSpan`]), where every search for a start finds them; here is who may use them.
+//! ([`fluxgate_graph::WindowSpan`]), where every search for a start finds them; here are the rules of access to them.
 //!
 //! Must never know a calendar or a time zone: all times are seconds since the epoch, and texts of times come with them.
 
@@ -30,7 +30,7 @@ pub const MEMBERS_MAX: usize = 1024;
 /// The number of a window that is not in the calendar: nothing fits there.
 pub(crate) const NOWHERE: WindowId = WindowId(u32::MAX);
 
-/// What a window is for.
+/// The purpose of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
@@ -40,7 +40,7 @@ pub enum WindowKind {
     Dedicated,
 }
 
-/// What happens to jobs that run on its nodes and are expected to end too late.
+/// The treatment of jobs that run on the nodes of a window and are expected to end too late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnRunning {
@@ -54,7 +54,7 @@ pub enum OnRunning {
     End,
 }
 
-/// What happens to members that wait at its end.
+/// The treatment of members that wait at the end of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AfterWindow {
@@ -64,7 +64,7 @@ pub enum AfterWindow {
     Free,
 }
 
-/// One time at which a window is.
+/// One time at which a window is on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Occurrence {
     /// Seconds since the epoch.
@@ -75,7 +75,7 @@ pub struct Occurrence {
     pub begins: String,
 }
 
-/// Who may use a window. People (users and those of groups), queues and banks must all agree, where they are given.
+/// Access rules of a window. People (users and those of groups), queues and banks must all admit a job, where they are given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Members {
     /// These users; all, when empty and without groups.
@@ -113,12 +113,12 @@ fn no_cores(cores: &u64) -> bool {
 /// Nodes that are chosen for a window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// This many,
+    /// Fewest nodes.
     pub nodes: u32,
-    /// and as many more as have this many cores together.
+    /// Fewest cores of all these nodes together.
     #[serde(default, skip_serializing_if = "no_cores")]
     pub cores: u64,
-    /// They meet this (RFC 31).
+    /// The constraint that they meet (RFC 31).
     pub constraint: Constraint,
 }
 
@@ -158,9 +158,9 @@ pub struct Repeat {
 pub struct Window {
     /// `[a-z0-9_-]{1,64}`.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: WindowKind,
-    /// When it is, in order, without what is over; empty when all is.
+    /// Its occurrences in order, without those that are over; empty when all are.
     pub occurrences: Vec<Occurrence>,
     /// Seconds before a start at which other jobs must have ended.
     pub margin: f64,
@@ -177,7 +177,7 @@ pub struct Window {
     pub awaited: Option<Awaited>,
     /// Nodes that go down are replaced after its start as well.
     pub replace: bool,
-    /// Who may use it.
+    /// Its access rules.
     pub members: Members,
     /// Its members may use other nodes and times as well.
     pub flex: bool,
@@ -197,15 +197,15 @@ pub struct Window {
     /// none of them is not concerned.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<String, u64>,
-    /// What happens to jobs in the way.
+    /// The treatment of jobs in the way.
     pub running: OnRunning,
-    /// What happens to members that wait at its end.
+    /// The treatment of members that wait at its end.
     pub after: AfterWindow,
     /// Whether it comes again.
     pub repeat: Option<Repeat>,
     /// For people.
     pub note: String,
-    /// Who made it, and when: user id, seconds since the epoch.
+    /// Its maker and the time at which it was made: user id, seconds since the epoch.
     pub created: (u32, f64),
 }
 
@@ -238,7 +238,7 @@ impl Window {
         }
     }
 
-    /// What is in the calendar of the ledger.
+    /// Its terms in the calendar of the ledger.
     pub(crate) fn terms(&self) -> WindowTerms {
         let amounts = self.pools.iter().map(|(pool, units)| (pool.clone(), *units)).collect();
         WindowTerms {
@@ -260,7 +260,7 @@ impl Window {
         self.occurrences.iter().map(span).collect()
     }
 
-    /// What it is to members of other windows.
+    /// Its rule for members of other windows.
     pub(crate) fn sharing(&self) -> Sharing {
         match (self.kind, self.overlap) {
             (WindowKind::Maintenance, _) => Sharing::Never,

@@ -27,7 +27,7 @@
 //! - `record`: R (RFC 20) of the resources that jobs hold, written and read back.
 //! - `live`: index, ledger, reservations, windows, view and matcher.
 //! - `layout`: the immutable machine that is compiled for scheduling.
-//! - [`description`]: what files say about machines, and the general model of RFC 4, with readers and writers.
+//! - [`description`]: descriptions of machines in files, and the general model of RFC 4, with readers and writers.
 //!
 //! Times are seconds since the epoch and always parameters; spans are half-open, `[start, end)`. The crate reads no clock,
 //! draws no random numbers and iterates over no hash table.

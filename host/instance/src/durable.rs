@@ -43,7 +43,7 @@ enum Late {
     Up(Idset),
 }
 
-/// What waits for the records to be written.
+/// The records of a turn that are not written yet, with the effects and inputs that wait for them.
 #[derive(Debug)]
 struct Hold<E> {
     why: E,
@@ -86,7 +86,7 @@ impl<S: Records> Durable<S> {
         self.hold.as_ref().map(|hold| &hold.why)
     }
 
-    /// As [`holds`](Self::holds), at the end of the instance: what was not written is lost, and nobody was told of it.
+    /// As [`holds`](Self::holds), at the end of the instance. Records that were not written are lost, and no client was told of them.
     pub fn into_hold(self) -> Option<S::Error> {
         self.hold.map(|hold| hold.why)
     }
@@ -111,7 +111,7 @@ impl<S: Records> Durable<S> {
         let Some(hold) = &mut self.hold else { return self.core.message(client, message) };
         let scheduler = self.core.scheduler() == Some(client);
         let waits = match message.kind {
-            // What the scheduler answers to a user changes nothing.
+            // An answer of the scheduler to a user changes nothing.
             Kind::Response { .. } => scheduler && Core::is_answer_to_itself(message.topic()),
             _ => scheduler || service_of(message.topic()) == "service",
         };
@@ -330,14 +330,14 @@ mod tests {
         while instance.pump(usize::MAX) {}
         assert_eq!(instance.settle(), []);
         assert!(instance.holds().is_some() && !instance.pump(usize::MAX));
-        // Others are refused; who is served by a client, or asks for nothing of the state, is not.
+        // Requests of others are refused, except those that a client serves and those that ask for nothing of the state.
         for (tag, topic) in
             [(2, "job-ingest.submit"), (3, "job-list.list"), (4, "kvs.commit"), (5, "broker.ping")]
         {
             instance.message(TOOL, request(topic, &json!({}), tag));
         }
         instance.message(TOOL, request("sched.resource-status", &json!({}), 6));
-        // The scheduler waits: what it sends is taken in later, in order, and then its end.
+        // The scheduler waits: its messages are taken in later, in order, and then its end.
         instance.message(SCHED, request("kvs.commit", &json!({"namespace": "primary", "ops": []}), 4));
         instance.nodes_down(&"1".parse().unwrap(), false);
         let said = instance.settle();
@@ -345,7 +345,7 @@ mod tests {
         let all = ["job-ingest.submit", "job-list.list", "kvs.commit"].map(refused);
         assert_eq!(topics(&said, TOOL), [&all[..], &[("broker.ping".to_owned(), 0)]].concat());
         assert_eq!(topics(&said, SCHED), [("sched.resource-status".to_owned(), 0)]);
-        // What it answers to a user is passed on.
+        // An answer of the scheduler to a user is passed on.
         let asked = said.iter().find_map(|effect| match effect {
             Effect::Send(SCHED, message) => Some(message),
             _ => None,
@@ -358,7 +358,7 @@ mod tests {
             !instance.advance(2e6)
                 && instance.records().written.iter().all(|record| !matches!(record, Record::Job { .. }))
         );
-        // It can be written: all is said, and what came meanwhile is taken in.
+        // The records can be written: all answers are sent, and the inputs that waited are taken in.
         instance.records_mut().full = false;
         let said = instance.retry();
         assert!(instance.holds().is_none());

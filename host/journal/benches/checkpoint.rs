@@ -1,6 +1,6 @@
 //! How long a checkpoint of the journal stops scheduling, at 1 k, 100 k and 1 M waiting jobs on a full machine of 8,192 nodes
-//! with a running job on each; what the next events cost while the record is not written yet; and what the journal's thread
-//! works on the record.
+//! with a running job on each; the cost of the next events while the record is not written yet; and the work of the journal's
+//! thread on the record.
 //!
 //! The files fill with changes of priorities. Each line is the best of three checkpoints.
 
@@ -16,7 +16,7 @@ use fluxgate_journal::{Appender, LocalDisk, Options, Recorded, Writer};
 const NODES: u64 = 8192;
 /// Bytes of the journal for each waiting job, so that a checkpoint leaves room for records after it.
 const JOB_BYTES: u64 = 64;
-/// Bytes of the smallest journal, which has room for what runs.
+/// Bytes of the smallest journal, which has room for the running jobs.
 const JOURNAL_BYTES_MIN: u64 = 16 << 20;
 /// Changes of priorities after a checkpoint whose time is taken.
 const AFTER: u64 = 1000;

@@ -58,7 +58,7 @@ pub fn at(journal: &Journal, policies: &mut dyn Policies, time: f64) -> Result<E
     let last = reached.done.span.map_or(time, |(_, last)| last);
     if last < time {
         match reached.next.as_ref() {
-            // The last file may go on while it is read; what it does not have is not known.
+            // The last file may go on while it is read; the state after its last record is not known.
             None => return Err(outside(journal)?),
             Some(Record::Checkpoint(base)) => match &base.why {
                 CheckpointCause::Start => return Err(PastError::Away { from: last, until: base.time }),

@@ -1,4 +1,4 @@
-//! What a job waited for, and how long: the reasons that it had, by a rerun.
+//! The reasons for which a job waited, each with its times, by a rerun.
 //!
 //! A journal has no reasons: they follow from its records, as decisions do.
 //!
@@ -39,7 +39,7 @@ pub enum Ended {
 /// The wait of a job. The spells follow one another without a gap, from its arrival to the end of the wait.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wait {
-    /// What it waited for, in the order of time.
+    /// The times by reason, in order.
     pub spells: Vec<Spell>,
     /// How it ended.
     pub ended: Ended,

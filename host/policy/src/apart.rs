@@ -1,10 +1,10 @@
 //! Compiling in a process of its own: the running program starts itself again, hands it the component, and takes native code
 //! back.
 //!
-//! A component is foreign, and a compiler is a large program. What a component makes it do ends with that process: its
-//! processor time (`compile-seconds`) and its memory (`compile-bytes`) are held by the kernel, it has no file open but three
-//! pipes, and it dies with the program that started it. Refused is what does not come back within them, as what the compiler
-//! refuses.
+//! A component is foreign, and a compiler is a large program. The effects of a component on the compiler end with that process. The
+//! kernel bounds its processor time (`compile-seconds`) and its memory (`compile-bytes`), it has no file open but three pipes, and it
+//! dies with the program that started it. A component whose code does not come back within the bounds is refused, as is one that the
+//! compiler refuses.
 //!
 //! A program that wants this calls [`for_parent`] when its first argument is [`ARGUMENT`], before anything else.
 //!
@@ -41,7 +41,7 @@ const FILES_MAX: u64 = 32;
 /// Longest description of the limits, bytes.
 const LIMITS_BYTES_MAX: u64 = 64 << 10;
 
-/// What stands before native code or a refusal.
+/// The byte that marks native code, and the one that marks a refusal.
 const CODE: u8 = b'+';
 const REFUSED: u8 = b'-';
 
@@ -60,10 +60,10 @@ pub(crate) fn compile(engine: &Engine, limits: &Limits, bytes: &[u8]) -> Result<
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| broken("cannot be started", &error))?;
-    // A compiler that ended early is told by what it gave, not by what it did not take.
+    // The answer decides: a compiler that ended early may not have taken the whole component.
     let sent = child.stdin.take().map(|mut pipe| send(&mut pipe, limits, bytes));
     let answer = child.stdout.take().map(|mut pipe| receive(&mut pipe));
-    // Beyond the largest answer nothing is read: then it would wait for ever.
+    // Nothing is read beyond the largest answer, so a compiler that writes more would wait for ever.
     let _ = child.kill();
     let ended = child.wait().map_err(|error| broken("is lost", &error))?;
     match answer {
@@ -79,7 +79,7 @@ pub(crate) fn compile(engine: &Engine, limits: &Limits, bytes: &[u8]) -> Result<
     }
 }
 
-/// What ended a compiler; `None` if it ended by itself.
+/// The error of a compiler that a signal ended; `None` if it ended by itself.
 fn over(limits: &Limits, ended: ExitStatus) -> Option<LoadError> {
     let signal = Signal::try_from(ended.signal()?).ok()?;
     match signal {

@@ -122,7 +122,7 @@ pub enum ConfigError {
         key: String,
         /// The value found.
         found: String,
-        /// What is accepted.
+        /// The values accepted.
         accepted: &'static str,
     },
 }

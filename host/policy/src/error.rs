@@ -49,9 +49,9 @@ pub enum LoadError {
     Truncated {
         /// Where the section begins.
         at: usize,
-        /// Bytes in its header.
+        /// Bytes that the next part of it needs.
         needed: u64,
-        /// Bytes that are there.
+        /// Bytes that are left.
         left: u64,
     },
     /// The compiler refuses it.
@@ -71,7 +71,7 @@ pub enum LoadError {
     /// The process that compiles failed, for no fault of the component.
     #[error("the process that compiles it {problem}")]
     Compiler {
-        /// What is wrong with it.
+        /// The failure, in words.
         problem: String,
     },
     /// The required interface is not exported.
@@ -138,7 +138,7 @@ pub enum LoadError {
     Description {
         /// The field, with its index where it is a list.
         field: String,
-        /// What was found and what is accepted.
+        /// The value found and the values accepted.
         problem: String,
     },
     /// The configuration does not match the described keys.

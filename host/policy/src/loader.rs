@@ -167,7 +167,7 @@ impl Loader {
         if let Some(manifest) = &manifest {
             manifest.agrees(&derived)?;
         }
-        // What is refused takes no place there.
+        // A component that is refused takes no place in the cache.
         if let Some(cache) = runtime.cache.as_ref().filter(|_| !from_cache) {
             cache.put(&digest, &component);
         }
@@ -396,7 +396,7 @@ pub(crate) fn flat(error: &wasmtime::Error) -> String {
 /// The bytes of a component's file, of which at most `bytes_max` are accepted. A larger one is not read to its end.
 ///
 /// # Errors
-/// [`LoadError`] `Read`, `NotWasm` for what is no regular file, or `TooLarge`.
+/// [`LoadError`] `Read`, `NotWasm` for a path that is no regular file, or `TooLarge`.
 pub fn read_component(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LoadError> {
     // Opening a named pipe would otherwise wait for a writer.
     let file = OpenOptions::new().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;

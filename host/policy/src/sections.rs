@@ -21,9 +21,9 @@ pub(crate) enum Broken {
     Truncated {
         /// Offset of the section.
         at: usize,
-        /// Bytes that the next part of it needs,
+        /// Bytes that the next part of it needs.
         needed: u64,
-        /// and those that are left.
+        /// Bytes that are left.
         left: u64,
     },
     /// Its length is no number of 32 bits.

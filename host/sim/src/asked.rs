@@ -1,9 +1,9 @@
-//! Questions asked during a run, and their answers held to it: the shapes of jobs that start at once, and when a job would start
-//! that is about to be submitted.
+//! Questions asked during a run, and their answers held to it: the shapes of jobs that start at once, and when a job that is about
+//! to be submitted would start.
 //!
-//! The questions are asked just before jobs of the log are submitted, on the state that stands then. Whatever is said to start
-//! at once is submitted, once for each answer, to an engine of its own that goes on from that state. The expected start of a job
-//! is compared with the start that came, and beside it the forecast that was made when the job had been submitted.
+//! The questions are asked just before jobs of the log are submitted, on the state that stands then. A shape or job that is said
+//! to start at once is submitted, once for each answer, to an engine of its own that goes on from that state. The expected start
+//! of a job, and the forecast that was made when the job had been submitted, are compared with the start that came.
 //!
 //! This module does not know how an answer is found.
 
@@ -28,7 +28,7 @@ use crate::workload::Job;
 /// The id of a job that is submitted to hold an answer: no job of a log has it.
 const HELD: JobId = JobId(u64::MAX - 1);
 
-/// What was asked, and what came of it.
+/// The questions of a run, and the results of their answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// Submissions before which questions were asked.
@@ -37,7 +37,7 @@ pub struct Asked {
     pub boxes: u64,
     /// Jobs of the log that were said to start at once.
     pub free: u64,
-    /// Jobs of which that was not said, and that start at once if they are submitted then.
+    /// Jobs that start at once if they are submitted then, although the answer did not say so.
     pub untold: u64,
     /// Answers that did not hold, in words.
     pub broken: Vec<String>,

@@ -185,7 +185,7 @@ impl<W: io::Write> Writer<W> {
         Ok(())
     }
 
-    /// What is known of a job before it starts.
+    /// The fields of a job that are known before it starts.
     fn begin(job: &Job) -> String {
         let Job { id, submit, cores, limit, .. } = job;
         format!("{},{WORKLOAD},{},{submit:.6},{cores},{limit:.6}", id.0, profile(job))

@@ -1,4 +1,4 @@
-//! The file of a checkpoint of a replay: of what run it is, the state of that run, and what its observers were told.
+//! The file of a checkpoint of a replay: the identity of the run, its state, and the history of its observers.
 //!
 //! A file is [`MAGIC`] and gzip members, whose content is a sequence of frames: the length (u32, little-endian) and MessagePack.
 //! The first frame is the [`Identity`], the second the state, the others are the history. The checksums of gzip find damage. A file
@@ -31,7 +31,7 @@ pub const CONTENT_BYTES_MAX: u64 = 64 << 30;
 /// Longest frame of a checkpoint, in bytes: the state of many million waiting jobs.
 pub const FRAME_BYTES_MAX: u32 = 1 << 30;
 
-/// Of what run a checkpoint is.
+/// The run that a checkpoint is of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     /// Version of the program.
@@ -48,8 +48,8 @@ pub struct Identity {
     pub config: Vec<String>,
     /// The policies of single queues as the user named them.
     pub queue_policies: Vec<String>,
-    /// What decides: for each queue with a policy of its own, and for all others (the empty name), a text that only equal policies
-    /// with equal settings have.
+    /// The policies that decide: for each queue with a policy of its own, and for all others (the empty name), a text that only
+    /// equal policies with equal settings have.
     pub deciders: BTreeMap<String, String>,
 }
 
@@ -108,7 +108,7 @@ pub enum CheckpointError {
         "the checkpoint is of another run: {what}: found {found:?} in the checkpoint and {accepted:?} here"
     )]
     Differs {
-        /// What differs.
+        /// The field that differs, in words.
         what: String,
         /// In the checkpoint.
         found: String,
@@ -180,7 +180,7 @@ pub(crate) fn write(
 
 /// A checkpoint that is being read: its identity and state are known.
 pub struct Opened {
-    /// Of what run it is.
+    /// The run that it is of.
     pub identity: Identity,
     pub(crate) saved: Saved,
     pub(crate) events: u64,
@@ -202,8 +202,8 @@ impl Opened {
         self.saved.now
     }
 
-    /// Tells observers what they were told before it, and takes the jobs that were submitted from those of the log, which are all at
-    /// their places before it.
+    /// Tells observers the events before the checkpoint, and takes the jobs that were submitted by then from those of the log, where
+    /// they come first.
     ///
     /// # Errors
     /// The rest of the checkpoint is damaged or of another log, or an observer failed.
@@ -242,7 +242,7 @@ pub fn read(mut from: impl Read + Seek + Send + 'static) -> Result<Opened, Check
         Ok(()) if magic == *MAGIC => {}
         _ => return Err(CheckpointError::Strange),
     }
-    // A checksum comes after what it is of, which is not used before.
+    // A checksum comes after its content, so the whole file is read once before any of it is used.
     let whole = MultiGzDecoder::new(BufReader::new(&mut from));
     io::copy(&mut Bounded::new(whole, CONTENT_BYTES_MAX), &mut io::sink()).map_err(CheckpointError::Read)?;
     from.seek(SeekFrom::Start(MAGIC.len() as u64)).map_err(CheckpointError::Read)?;

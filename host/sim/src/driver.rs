@@ -107,7 +107,7 @@ struct Simulation<S> {
     /// Observers read the cores of jobs, and not their R.
     runs: bool,
     rules: Rules,
-    /// With predicted ends: what is known of users, and the predictions of waiting jobs in seconds.
+    /// With predicted ends: the run times of users, and the predictions of waiting jobs in seconds.
     predictor: Predictor,
     predicted: BTreeMap<JobId, f64>,
     followers: Followers,

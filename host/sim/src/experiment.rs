@@ -29,7 +29,7 @@
 //! cores = 64
 //! ```
 //!
-//! Every combination is a replay. [`plan`] lists them, [`results`] keeps what they gave.
+//! Every combination is a replay. [`plan`] lists them, [`results`] keeps their figures.
 //!
 //! This module does not know how a policy is executed. (`sweep` is the check of schedules.)
 
@@ -75,7 +75,7 @@ pub struct Experiment {
     pub seeds: Vec<u64>,
     /// Number of combinations of settings that are drawn; all without it.
     pub samples: Option<usize>,
-    /// What jobs ask for, as [`words::estimates`] reads it.
+    /// The requested durations of jobs, as [`words::estimates`] reads them.
     pub estimates: Option<String>,
     /// The machine, in words or as a file.
     pub machine: Option<String>,
@@ -139,14 +139,14 @@ fn yes() -> bool {
 /// Settings of a policy, by name.
 pub type Settings = BTreeMap<String, String>;
 
-/// The jobs of a part for a seed, and what a header says of their machine.
+/// The jobs of a part for a seed, and their machine.
 #[derive(Debug, Clone)]
 pub struct Made {
     /// By submission and id.
     pub jobs: Vec<Job>,
     /// The machine.
     pub machine: Machine,
-    /// What identifies it: its nodes and cores and, of a file, a hash of this.
+    /// The identity of the machine: its nodes and cores and, for a machine in a file, a hash of the file.
     pub described: String,
 }
 
@@ -199,10 +199,10 @@ impl Experiment {
         Ok(())
     }
 
-    /// What jobs ask for.
+    /// The requested durations of jobs.
     ///
     /// # Errors
-    /// What was found and what is accepted.
+    /// The text found and what is accepted.
     pub fn estimates(&self) -> Result<Estimates, String> {
         self.estimates.as_deref().map_or(Ok(Estimates::Logged), words::estimates)
     }

@@ -197,7 +197,7 @@ mod tests {
             (405.0, 460.0, 1),   // 5: beside it
             (2000.0, 2100.0, 1), // 6: too late: a session
             (2100.0, 2200.0, 1), // 7: at once
-            (2100.0, 2200.0, 0), // 8: nobody knows whose
+            (2100.0, 2200.0, 0), // 8: of an unknown user
         ];
         let jobs: Vec<Job> = (1..).zip(rows).map(|(id, (submit, _, user))| job(id, submit, user)).collect();
         let links = (1..).zip(rows).map(|(id, (submit, end, _))| {

@@ -1,4 +1,4 @@
-//! Which jobs of a replay are submitted when others have ended, as it was asked for, and what is told of them.
+//! Jobs of a replay that are submitted when others have ended, by the rule that was asked for, and the report of them.
 //!
 //! The command line and the Python package divide and tell through this module. It must never know policies.
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::follow::{self, Chains, Following, Link};
 use crate::workload::Job;
 
-/// What was asked for, and what was found.
+/// The rule that was asked for, and the jobs that follow others by it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Followed {
     /// Nothing.
@@ -37,7 +37,7 @@ impl Followed {
         !matches!(self, Followed::No)
     }
 
-    /// Takes the jobs out that follow others; `jobs` are by submission and id. What is found is added to what is told.
+    /// Takes the jobs that follow others out of `jobs`, which are by submission and id. They are added to the counts.
     pub fn divide(&mut self, jobs: &mut Vec<Job>, links: &BTreeMap<JobId, Link>) -> Arc<Following> {
         let all = std::mem::take(jobs);
         let following;

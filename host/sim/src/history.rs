@@ -1,8 +1,8 @@
-//! What the observers of a run were told, kept so that they can be told again when the run goes on from a checkpoint.
+//! The history of the observers of a run: all that they were told, kept to be told again when the run goes on from a checkpoint.
 //!
-//! Figures, schedules and the independent check then have what they would have in a run without interruption, and none of them has
-//! to save a state. A history is a sequence of gzip members, each of some events, and grows with the run: in memory up to
-//! [`SPOOLED_MAX`], then in a file without a name.
+//! Figures, schedules and the independent check are then those of a run without interruption, and none of them has to save a
+//! state. A history is a sequence of gzip members, each of some events, and grows with the run: in memory up to [`SPOOLED_MAX`],
+//! then in a file without a name.
 //!
 //! This module does not know what observers do with it, nor the state of a run.
 
@@ -31,7 +31,7 @@ pub const SPOOLED_MAX: usize = 64 << 20;
 /// Bytes of events that are compressed together.
 const PART: usize = 1 << 20;
 
-/// What was told, in the order of [`Observer`]'s methods.
+/// An event that observers were told, in the order of [`Observer`]'s methods.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Told {
     Reserved(Vec<Window>, BTreeMap<u32, String>),
@@ -154,7 +154,7 @@ impl Observer for Keeper<'_> {
     }
 
     fn reserved(&mut self, windows: &[Window], queues: &BTreeMap<u32, String>) {
-        // What cannot be kept is found by the next event: both fail alike.
+        // An error here is found by the next event, which fails alike.
         let _ = self.note(Told::Reserved(windows.to_vec(), queues.clone()));
     }
 

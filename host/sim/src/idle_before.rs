@@ -1,7 +1,7 @@
-//! What reservations cost a run: cores that stand idle before them although jobs wait, and jobs that wait because of them.
+//! The cost of reservations to a run: cores that stand idle before them although jobs wait, and jobs that wait because of them.
 //!
-//! For each time of a reservation the day before its nodes must be free is looked at, or what there is of it after the begin of the
-//! run and the time before. This module knows neither policies nor the engine.
+//! For each time of a reservation, the figures cover the day before its nodes must be free, or the part of that day after the begin
+//! of the run and after the time before. This module knows neither policies nor the engine.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -37,9 +37,9 @@ pub struct ReservationFigures {
     pub name: String,
     /// How often it was in the run.
     pub times: u64,
-    /// Core-hours of its nodes in the days before while jobs waited,
+    /// Core-hours of its nodes in the days before, while jobs waited.
     pub core_hours: f64,
-    /// and those of them that were idle.
+    /// Core-hours of these that were idle.
     pub idle_core_hours: f64,
 }
 

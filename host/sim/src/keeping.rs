@@ -80,7 +80,7 @@ pub struct Writes {
     pub folder: PathBuf,
     /// First part of the names of the files: `NAME.7200s.checkpoint`, with the time at which the checkpoint was due.
     pub name: String,
-    /// Of what run they are.
+    /// The run that they are of.
     pub identity: Identity,
 }
 
@@ -90,7 +90,7 @@ impl Writes {
     }
 }
 
-/// Where a run goes on, and what it writes.
+/// The checkpoint from which a run goes on, and those that it writes.
 #[derive(Debug, Default)]
 pub struct Keeping {
     /// It goes on from this checkpoint. Its identity has been checked.

@@ -434,7 +434,7 @@ impl Observer for Metrics {
             return Ok(());
         }
         if let Some(kept) = s.again {
-            // It counts when it runs to its end; what is kept is work of the schedule.
+            // The job counts when it runs to its end; the work that is kept is work of the schedule.
             self.core_seconds.add(f64::from(s.job.cores) * kept);
             return Ok(());
         }

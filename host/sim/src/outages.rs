@@ -50,16 +50,16 @@ pub struct Outage {
     pub change: Change,
 }
 
-/// What becomes of a job when one of its nodes fails.
+/// The rule for a job when one of its nodes fails.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum OnFailure {
-    /// It has ended.
+    /// The job has ended.
     #[default]
     End,
     /// It is submitted again at once, and begins anew.
     Requeue,
-    /// It is submitted again at once, and goes on from its last checkpoint. It makes one each time when it has run for so
-    /// many seconds, which takes no time. The value is finite and above 0.
+    /// It is submitted again at once, and goes on from its last checkpoint. It makes a checkpoint each time it has run for
+    /// this many seconds; a checkpoint takes no time. The value is finite and above 0.
     Checkpoint(f64),
 }
 

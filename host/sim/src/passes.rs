@@ -1,5 +1,5 @@
-//! What a policy was told, asked and decided, pass by pass, as lines for people and as JSON; and the first instant at
-//! which two policies start other jobs.
+//! Traces of passes: what a policy was told, asked and decided, as lines for people and as JSON; and the first instant
+//! at which two policies start other jobs.
 //!
 //! Passes are numbered from 1 in the order in which they are made. Two runs are compared by instants, and by the jobs
 //! that start in them, since passes that start nothing differ without consequence: a policy may ask for more of them.

@@ -160,11 +160,11 @@ pub struct RunFigures<'a> {
     pub denied: &'a [(JobId, String)],
     /// Jobs that waited until no event was left, with the reason.
     pub never_started: &'a [(JobId, String)],
-    /// What reservations cost it, if there were any.
+    /// The cost of reservations, if there were any.
     pub reservations: Option<&'a ReservationCost>,
     /// True if the judge watched it.
     pub checked: bool,
-    /// What the judge found.
+    /// The violations that the judge found.
     pub violations: &'a [String],
     /// Real time in seconds.
     pub seconds: f64,

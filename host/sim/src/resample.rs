@@ -22,7 +22,7 @@ const WEEK_S: f64 = 604_800.0;
 /// Largest number of weeks of a log: 200 years.
 const WEEKS_MAX: usize = 10_436;
 
-/// What is drawn.
+/// The unit of a draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resample {
     /// Weeks.
@@ -143,7 +143,7 @@ mod tests {
             sort(&mut jobs);
             let begin = jobs[0].submit;
             let end = begin + (((jobs[jobs.len() - 1].submit - begin) / WEEK_S).floor() + 1.0) * WEEK_S;
-            // What a draw keeps of a job: the second of the week, and what it asks for.
+            // The fields of a job that a draw keeps: the second of the week, and the cores.
             let kept = |job: &Job| (((job.submit - begin).rem_euclid(WEEK_S)) as u64, job.cores);
             let there: BTreeSet<_> = jobs.iter().map(kept).collect();
             for resample in [Resample::Weeks, Resample::Users] {

@@ -45,7 +45,7 @@ pub enum ReservationError {
     Bad {
         /// The file.
         file: String,
-        /// What is wrong, with line and column.
+        /// The error, with line and column.
         what: String,
     },
     /// A reservation cannot be made.

@@ -76,7 +76,7 @@ pub enum WarmError {
         line: u64,
         /// The text found.
         found: String,
-        /// What is accepted.
+        /// The values accepted.
         accepted: String,
     },
 }

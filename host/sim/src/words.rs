@@ -1,4 +1,4 @@
-//! The words in which people name the parameters of a replay: what jobs ask for, how lines become jobs, policies with
+//! The words in which people name the parameters of a replay: requested durations, how lines become jobs, policies with
 //! settings of their own.
 //!
 //! The command line and the Python package read them here. This module must never touch files.
@@ -7,7 +7,7 @@ use crate::follow::GAP_S;
 use crate::transform::Estimates;
 use crate::workload::{Ask, Memory, Options, Overrun, Procs, Queues, TimeBase, Width, ZeroRun};
 
-/// What jobs ask for: `logged`, `exact` or `perturbed:FACTOR`.
+/// The requested durations of jobs: `logged`, `exact` or `perturbed:FACTOR`.
 ///
 /// # Errors
 /// The text found and what is accepted.
@@ -25,7 +25,7 @@ pub fn estimates(text: &str) -> Result<Estimates, String> {
     }
 }
 
-/// What becomes of fields 17 and 18 of a log: `ignore` or `respect`; true for the latter.
+/// The use of fields 17 and 18 of a log: `ignore` or `respect`; true for the latter.
 ///
 /// # Errors
 /// The text found and what is accepted.

@@ -294,7 +294,7 @@ pub struct Workload {
     pub jobspecs: Vec<Arc<Jobspec>>,
     /// Attributes of jobs, each distinct set once, with [`Options::attributes`].
     pub attributes: Vec<JobAttributes>,
-    /// What the log knows of jobs that follow others, with [`Options::links`].
+    /// Links of the jobs, by which some follow others, with [`Options::links`].
     pub links: BTreeMap<JobId, Link>,
 }
 

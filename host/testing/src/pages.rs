@@ -1,4 +1,4 @@
-//! The commands in the Markdown pages of the project: lines of fenced blocks, and what stands in backticks.
+//! The commands in the Markdown pages of the project: lines of fenced blocks, and texts in backticks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub struct Command {
     pub page: String,
     /// Number of its line.
     pub line: usize,
-    /// What a person would type, without the comment.
+    /// The text that a person would type, without the comment.
     pub text: String,
 }
 
@@ -99,7 +99,7 @@ fn of_block(page: &str, block: &[(usize, &str)], programs: &[&str]) -> Vec<Comma
     found
 }
 
-/// What stands in backticks outside of blocks and begins with one of these programs and a blank.
+/// The texts in backticks, outside of blocks, that begin with one of these programs and a blank.
 ///
 /// # Panics
 /// A page cannot be read.
@@ -124,7 +124,7 @@ pub fn spans(root: &Path, programs: &[&str]) -> Vec<Command> {
     found
 }
 
-/// A line without what follows a blank and `#` outside of quotes.
+/// A line without its comment, which begins with a blank and `#` outside of quotes.
 fn without_comment(line: &str) -> &str {
     let (mut quote, mut before) = (None, ' ');
     for (at, c) in line.char_indices() {

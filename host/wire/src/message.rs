@@ -316,7 +316,7 @@ impl Message {
         self.is_request() && !self.flags.contains(Flags::NORESPONSE)
     }
 
-    /// True if it was sent with the owner's role, or with that of an administrator (RFC 12): who may see everything.
+    /// True if it was sent with the role of the owner or of an administrator (RFC 12). Both may see everything.
     pub fn is_from_admin(&self) -> bool {
         self.rolemask & (role::OWNER | role::ADMIN) != 0
     }

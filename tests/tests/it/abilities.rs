@@ -1,5 +1,5 @@
-//! What the contract gained after its first release, from the languages beside Rust: the policy `abilities`
-//! (languages/abilities) asks each question, and in every language is held to the same that has to come of it.
+//! The additions to the contract after its first release, from the languages beside Rust: the policy `abilities`
+//! (languages/abilities) asks each question, and must come to the same result in every language.
 //!
 //! The suite builds only Rust. The others are tested after `cargo xtask policies --lang all`.
 
@@ -274,7 +274,7 @@ fn res_15_a_policy_of_the_sdk_is_told_what_the_log_knows() {
     assert_eq!(run(workload.attributes.clone()).unwrap(), [4, 3, 5, 2, 1]);
     // Without them nothing is known, not even the program of the jobspec that stands for a job.
     assert!(run(Vec::new()).unwrap_err().contains("None"), "the policy says what it saw");
-    // And nobody who does not ask has them.
+    // A workload that is read without the option has none.
     let plain = Workload::load(log.as_ref(), &Options::default()).unwrap();
     assert!(plain.attributes.is_empty() && plain.jobs.iter().all(|job| job.attributes == 0));
 }

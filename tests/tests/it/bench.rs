@@ -71,7 +71,7 @@ fn res_51_logs_are_found_by_hash_and_missing_ones_named() {
     cli(&["bench", "verify", &only, "--suite", &file, "--logs", logs, "--quiet"])
         .fails(1, &["one: SJF: other values"]);
 
-    // RES-52: what differs without a reason ends the command with 1; a reason stands in the table.
+    // RES-52: a difference without a reason ends the command with 1; a reason stands in the table.
     let file = suite(dir.path(), &sha256, "6.68", "");
     cli(&["bench", "run", &file, "--task", "one", "--logs", logs, "--quiet"])
         .fails(1, &["differs from what was published, without a known reason: one: SJF"]);

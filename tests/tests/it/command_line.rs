@@ -1,5 +1,5 @@
-//! The command line is consistent: every command that says something says it as JSON too, what was spelt otherwise in an earlier
-//! release goes on with a hint, and a job that is waited for gives its exit code.
+//! The command line is consistent: every command that says something says it as JSON too, a spelling of an earlier release goes
+//! on with a hint, and a job that is waited for gives its exit code.
 
 use std::collections::BTreeSet;
 use std::process::Stdio;

@@ -144,7 +144,7 @@ impl Driven {
             line.clear();
             assert_ne!(said.read_line(&mut line).unwrap(), 0, "it ended before it listened");
         }
-        // Nobody reads the rest, and its writer does not mind.
+        // The rest is not read, and its writer does not mind.
         child.stderr = Some(said.into_inner());
         let lines = BufReader::new(UnixStream::connect(socket).unwrap());
         Driven { child, lines }
@@ -179,7 +179,7 @@ impl Driven {
         std::iter::from_fn(|| self.next()).collect()
     }
 
-    /// Its output, and what it said on standard error, when it has ended.
+    /// Its standard output and standard error, when it has ended.
     fn over(mut self, code: i32) -> (String, String) {
         let (mut out, mut err) = (String::new(), String::new());
         self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();

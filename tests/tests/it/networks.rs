@@ -204,7 +204,7 @@ fn res_50_a_network_goes_from_shadow_to_swap_on_a_live_instance() {
     from_shadow_to_promotion("trained", &build(&made, true));
 }
 
-/// What `python/notebooks/training.ipynb` shows: its cells train and export, and the commands at its end follow.
+/// The notebook `python/notebooks/training.ipynb`: its cells train and export, and the commands at its end follow.
 #[test]
 fn res_43_45_50_from_training_to_a_clean_audit() {
     let Some((python, package)) = python() else { return };

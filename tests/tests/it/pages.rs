@@ -1,6 +1,6 @@
 //! The commands of README.md and of the pages of `docs/` are run as they stand there, page by page, in a folder with the files that
-//! they name. Words that stand for something of the reader are replaced; what cannot be run here is listed with the reason, and is
-//! parsed: its command and all of its flags exist.
+//! they name. Words that stand for something of the reader are replaced. A line that cannot be run here is listed with the reason, and
+//! is parsed: its command and all of its flags exist.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-/// What a line of commands begins with.
+/// The programs with which a line of commands begins.
 const PROGRAMS: [&str; 4] = ["fluxgate", "flux", "cargo", "pip"];
 
 /// Commands that are parsed alone, by how they begin, with the reason.
@@ -54,7 +54,7 @@ const SERVE: &[(&str, &str)] = &[
     ("fluxgate policy load mine/build/mine.wasm --watch", ""),
 ];
 
-/// What is replaced in the commands of a page (of all pages, if it is empty): words of the reader, and amounts that take long.
+/// Replacements in the commands of a page (of all pages, if none is named): words of the reader, and amounts that take long.
 const WORDS: &[(&str, &str, &str)] = &[
     ("", "KTH-SP2-1996-2.1-cln.swf.gz", "log.swf"),
     ("", "lublin_256.swf", "log.swf"),
@@ -93,7 +93,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("docs/users.md", "tuo3", "n10"),
 ];
 
-/// What is run before a command of a page that begins so. A job that it submits is the one that `JOBID` stands for from then on.
+/// Commands that are run before a command of a page that begins so. `JOBID` stands from then on for a job that they submit.
 const BEFORE: &[(&str, &str, &str)] = &[
     ("README.md", "fluxgate job ", "fluxgate submit -n1 -t 1h --simulate 1h"),
     ("README.md", "fluxgate policy new mine", "rm -rf mine"),
@@ -202,7 +202,7 @@ fn files(dir: &Path) {
     for name in ["fluxgate", "flux-gate"] {
         symlink(binary(), dir.join("bin").join(name)).expect("a link can be made");
     }
-    // What `flux gate` starts.
+    // A `flux` for the commands `flux gate`.
     write("bin/flux", "#!/bin/sh\n[ \"$1\" = gate ] || exit 9\nshift\nexec flux-gate \"$@\"\n");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(dir.join("bin/flux"), mode).expect("a mode can be set");
@@ -255,7 +255,7 @@ impl Reader {
         shell
     }
 
-    /// Runs a command; what is wrong with it, if something is.
+    /// Runs a command; the error says what is wrong with it.
     fn follow(&mut self, page: &str, command: &str) -> Result<(), String> {
         for (_, _, before) in BEFORE.iter().filter(|(of, begin, _)| *of == page && command.starts_with(begin))
         {
@@ -407,7 +407,7 @@ fn commands_of_all_other_pages_run() {
     follow(|page| !["README.md", "docs/admin.md", "docs/users.md"].contains(&page));
 }
 
-/// What is listed is in the pages, so that the lists hold nothing that was taken away.
+/// Every listed command and word is in the pages, so that the lists hold nothing that was taken away.
 #[test]
 fn what_is_listed_about_commands_of_pages_is_in_them() {
     let commands = commands(&root(), &PROGRAMS);

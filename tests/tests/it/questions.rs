@@ -1,4 +1,4 @@
-//! What a user asks before and after submitting, on a real instance: one answer everywhere, and the drained node by name.
+//! Questions of a user before and after submitting, on a real instance: one answer everywhere, and the drained node by name.
 
 use fluxgate_tests::fixture::{World, policies};
 use serde_json::{Value, json};

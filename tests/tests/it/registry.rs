@@ -126,7 +126,7 @@ impl Site {
     }
 }
 
-/// The binary with what is in `dir`: policies, state, logins and the certificate that it trusts.
+/// The binary with the content of `dir`: policies, state, logins and the certificate that it trusts.
 fn cli(dir: &Path, args: &[&str]) -> Said {
     let mut command = fluxgate(args);
     for (name, folder) in

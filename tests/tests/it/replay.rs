@@ -689,7 +689,7 @@ fn memory_of_a_log_is_asked_for_when_wanted() {
     cli(&args).fails(2, &["memory=much", "memory=requested|used|none"]);
 }
 
-/// FEAT-28: a real log with a weekly window of six hours: what is idle before it, who is put off, and the figures of the run without.
+/// FEAT-28: a real log with a weekly window of six hours: idle cores before it, jobs put off, and the figures of the run without.
 #[test]
 fn feat_28_kth_sp2_with_a_weekly_window() {
     let Some(log) = shared("data/swf/KTH-SP2-1996-2.1-cln.swf.gz") else { return };

@@ -32,7 +32,7 @@ fn names(dir: &Path) -> Vec<String> {
     all
 }
 
-/// The JSON without what is measured and not computed: real time, and the fuel of policies, which also save and restore.
+/// The JSON without the figures that are measured: real time, and the fuel of policies, which also save and restore.
 fn figures(mut said: Value) -> Vec<Value> {
     for run in said["runs"].as_array_mut().unwrap() {
         for measured in ["seconds", "policy_seconds", "fuel"] {
@@ -150,7 +150,7 @@ fn res_18_a_run_is_forked_under_other_policies() {
     assert_eq!((&runs[1]["policy"], &runs[1]["violations"]), (&"sjf".into(), &Value::Array(vec![])));
     let easy = text(&whole.path("f.easy.csv"));
     assert_eq!(easy, text(&whole.path("plain.easy.csv")));
-    // What had started is the same, and the rest is decided by the other policy.
+    // The starts up to the checkpoint are the same, and the rest is decided by the other policy.
     let (sjf, before) = (text(&whole.path("f.sjf.csv")), |row: &&str| {
         row.split(',').nth(2).unwrap().parse::<f64>().is_ok_and(|start| start <= 1_000_000.0 + 99.0 * 20.0)
     });

@@ -69,7 +69,7 @@ fn feat_12_14_members_use_their_reservation() {
     let id = world.cli(&named).ok();
     world.until("it runs", |w| w.jobs("running").len() == 1);
     assert_eq!(world.cli(&["job", id.trim(), "--json"]).json()["ranks"], ranks);
-    // Who does not name it has the other two nodes.
+    // A job that does not name the reservation has the other two nodes.
     world.cli(&["submit", "-N3", "-x", "-t", "1h", "--simulate", "1h"]).ok();
     world.until("it waits", |w| w.jobs("pending").len() == 1);
     let unknown = ["submit", "-N1", "-t", "1h", "--simulate", "1h", "--setattr", "fluxgate.reservation=nope"];

@@ -1,4 +1,4 @@
-//! A scheduler under a service manager: what it tells by sd_notify(3), and that it ends when it is asked to.
+//! A scheduler under a service manager: its messages by sd_notify(3), and its end when it is asked to end.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;

@@ -84,7 +84,7 @@ fn res_20_jobs_and_schedule_of_batsim() {
         }
     }
 
-    // The starts and ends of the schedule, and the cores of each job: nobody holds a core that another has.
+    // The starts and ends of the schedule, and the cores of each job: no job holds a core that another has.
     let ran: Vec<_> = rows.iter().filter(|row| row["final_state"] != "REJECTED").collect();
     let schedule: BTreeMap<String, (f64, f64)> = read(&csv)
         .lines()
@@ -151,7 +151,7 @@ fn res_20_a_workload_of_batsim_has_the_schedule_of_its_log() {
     let said = cli(&["workload", "info", &workload, "--json"]).json();
     let info = &said["info"];
     assert_eq!((&info["jobs"], &info["cores_of_machine"]), (&200.into(), &8.into()));
-    // What has no run time without a platform is refused in words, or skipped and counted.
+    // A job that has no run time without a platform is refused in words, or skipped and counted.
     let text =
         read(Path::new(&workload)).replacen(r#""type":"DelayProfile""#, r#""type":"TraceReplayProfile""#, 1);
     let mixed = write(dir.path(), "mixed.json", &text);

@@ -273,7 +273,7 @@ fn feat_67_only_who_has_a_key_comes_in_and_nothing_is_changed() {
     ] {
         assert!(page.head.contains(header), "{header}: {}", page.head);
     }
-    // Names of other hosts that lead here, pages of other origins, and what would change something.
+    // Names of other hosts that lead here, pages of other origins, and requests that would change something.
     let cookie = format!("Cookie: {}\r\n", web.cookie);
     assert_eq!(web.ask("GET", "/", &format!("Host: evil.example\r\n{cookie}")).status, 403);
     assert_eq!(web.ask("GET", "/", &format!("Origin: http://evil.example\r\n{cookie}")).status, 403);
@@ -432,7 +432,7 @@ fn feat_68_with_control_a_change_takes_two_clicks_and_a_form_of_this_server() {
     let done = web.post("/act", &form(&token));
     assert!(done.status == 303 && done.head.contains(&format!("location: /job/{id}")), "{}", done.head);
     world.until("it is gone", |w| w.jobs("pending").is_empty());
-    // What the instance refuses is told.
+    // A refusal of the instance is shown.
     let refused = web.post("/act", &format!("token={token}&do=swap&policy=nobody"));
     assert!(
         refused.status == 409 && refused.body.contains("no policy &quot;nobody&quot;"),
@@ -500,7 +500,7 @@ fn feat_68_reservations_are_made_and_ended_from_a_page() {
     hosts.ok();
     let all = list()[0]["nodelist"].as_str().expect("hosts").to_owned();
     let form = form.replace("n%5B0-1%5D", &all.replace('[', "%5B").replace(']', "%5D"));
-    // The first click asks the scheduler what it would be, and makes nothing.
+    // The first click asks the scheduler what the reservation would be, and makes nothing.
     let confirm = web.get(&format!("/act?{form}")).body;
     assert!(confirm.contains("It would have 4 nodes (") && confirm.contains("2199-11-23 14:00"), "{confirm}");
     assert!(confirm.contains("fluxgate reservation create dat --start @"), "{confirm}");
@@ -538,7 +538,7 @@ fn feat_68_reservations_are_made_and_ended_from_a_page() {
     assert_eq!((left.as_array().map(Vec::len), left[0]["state"].as_str()), (Some(1), Some("over")), "{left}");
 }
 
-/// A server behind a proxy: who asks is in a header, and in what is done.
+/// A server behind a proxy: the name of the viewer is in a header, and in the audit trail.
 #[test]
 fn feat_67_68_behind_a_proxy_names_of_viewers_are_in_the_audit_trail() {
     let dir = folder();

@@ -84,12 +84,12 @@ pub(super) fn location(asked: &str, value: &str) -> Result<String, &'static str>
     Ok(url)
 }
 
-/// What a request does.
+/// The method of a request, with its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ask<'a> {
     /// Read, accepting these media types.
     Get(&'a str),
-    /// See whether it is there.
+    /// See whether the content is there.
     Head,
     /// Begin an upload.
     Post,
@@ -230,7 +230,7 @@ impl Client {
         Ok(Some(format!("Bearer {token}")))
     }
 
-    /// Asks, and follows redirects of what only reads.
+    /// Asks, and follows redirects of requests that only read.
     fn follow(&self, url: &str, ask: Ask<'_>, bytes_max: u64) -> Result<Answer, RegistryError> {
         let mut url = url.to_owned();
         for _ in 0..=REDIRECTS_MAX {

@@ -1,4 +1,4 @@
-//! Manifests: what is written into them, and what is read from them.
+//! Manifests, written and read.
 //!
 //! A component is an image manifest whose configuration has the type `application/vnd.wasm.config.v0+json` (CNCF TAG
 //! Runtime, WASM OCI Artifact Layout), so that tools for WebAssembly packages read it. A signature is an artefact of
@@ -101,7 +101,7 @@ pub(super) fn of_signature(name: &str, signature: &[u8], subject: &[u8]) -> Vec<
     .into_bytes()
 }
 
-/// The tag of the list of what refers to a manifest, for registries that keep no such list (OCI distribution 1.1,
+/// The tag of the list of manifests that refer to a manifest, for registries that keep no such list (OCI distribution 1.1,
 /// "Referrers tag schema").
 pub(super) fn referrers_tag(digest: &str) -> String {
     format!("sha256-{digest}")
@@ -122,7 +122,7 @@ pub(super) fn with_referrer(index: Option<Value>, manifest: &[u8]) -> Option<Vec
     Some(index.to_string().into_bytes())
 }
 
-/// Digests of the manifests of signatures in a list of what refers to a component.
+/// Digests of the manifests of signatures, in a list of manifests that refer to a component.
 pub(super) fn signatures_in(index: &Value) -> Result<Vec<String>, String> {
     let entries = index["manifests"].as_array().map(Vec::as_slice).unwrap_or_default();
     let found: Vec<String> = entries

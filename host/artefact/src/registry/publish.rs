@@ -1,7 +1,7 @@
 //! A component and its signature, into a registry.
 //!
-//! What a registry has already is not sent again, and the same component always gets the same digest. The tag is set
-//! last: no client sees a publication that was cut short.
+//! Content that the registry has already is not sent again, and the same component always gets the same digest. The tag is
+//! set last: no client sees a publication that was cut short.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ pub struct Component<'a> {
     pub name: &'a str,
     /// Its version; the tag, where the target has none.
     pub version: &'a str,
-    /// What it does, in one line.
+    /// One line that describes it.
     pub summary: &'a str,
     /// The person or organisation responsible for it.
     pub author: Option<&'a str>,
@@ -41,7 +41,7 @@ pub struct Component<'a> {
 /// The result of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// What a pull names.
+    /// The reference for a pull.
     pub reference: Reference,
     /// The tag that was set.
     pub tag: String,
@@ -98,7 +98,7 @@ impl Target {
         if answer.header(HeaderName::from_static("oci-subject")).is_some() {
             return Ok(());
         }
-        // This registry does not list what refers to a manifest; a tag does.
+        // This registry does not list the manifests that refer to a manifest; a tag does.
         let tag = manifests::referrers_tag(&sha256(subject));
         let url = self.repository.url(&format!("manifests/{tag}"));
         let there = client.ask(&url, Ask::Get(INDEX), ANSWER_BYTES_MAX)?.with_status(&[200, 404])?;

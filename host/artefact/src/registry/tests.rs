@@ -30,9 +30,9 @@ struct Registry {
     realm: Arc<Mutex<String>>,
     /// Every request: method, path and authorization.
     heard: Arc<Mutex<Vec<(String, String, String)>>>,
-    /// Whether it lists what refers to a manifest (OCI distribution 1.1).
+    /// Whether it lists the manifests that refer to a manifest (OCI distribution 1.1).
     lists: Arc<AtomicBool>,
-    /// What it lets no client store.
+    /// The path that no client may store.
     refused: Arc<Mutex<Option<String>>>,
 }
 

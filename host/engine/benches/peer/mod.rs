@@ -9,11 +9,11 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
-/// Filters with which it passes over full subtrees: cores, as by default, and storage.
+/// Filters with which the tool passes over full subtrees: cores, as by default, and storage.
 const FILTERS: &str = "ALL:core,ALL:ssd";
-/// What it says when the machine is loaded, before the seconds.
+/// The start of the line with the load time in seconds.
 const LOADED: &str = "INFO: Graph Load Time:";
-/// What it says of a command, before the seconds.
+/// The start of the line with the time of a command in seconds.
 const ELAPSED: &str = "INFO: ELAPSE=";
 
 /// The tool, with the machine loaded.

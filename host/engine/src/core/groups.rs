@@ -16,7 +16,7 @@ use super::job::Job;
 use super::scope::QueueId;
 use crate::order::{ClassId, OrderKey, Size, Slot, Trees};
 
-/// What the jobs of a group have in common. Field order is the order of the groups.
+/// The data that the jobs of a group have in common. Field order is the order of the groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
     userid: u32,

@@ -28,7 +28,7 @@ pub(crate) struct Job {
     pub(crate) queue: QueueId,
     pub(crate) class: ClassId,
     pub(crate) request: Arc<Request>,
-    /// What few jobspecs name.
+    /// Data beside the resources, which few jobspecs have.
     pub(super) named: Option<Box<Named>>,
     /// Its key on each side of its queue.
     pub(super) places: [Place; 2],
@@ -70,7 +70,7 @@ impl Place {
     }
 }
 
-/// What a jobspec may name beside its resources.
+/// Data that a jobspec may have beside its resources.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Named {
     placement: Option<Placement>,
@@ -144,7 +144,7 @@ impl Job {
         self.named.as_ref()?.placement
     }
 
-    /// What its jobspec says by which windows admit it.
+    /// The data of its jobspec by which windows admit it.
     pub(crate) fn wish(&self) -> Wish {
         self.named.as_ref().map(|named| named.wish.clone()).unwrap_or_default()
     }

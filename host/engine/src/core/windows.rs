@@ -1,4 +1,4 @@
-//! The windows of the core: who may use them, what changes at their edges, and the choice of their nodes.
+//! The windows of the core: access to them, changes at their edges, and the choice of their nodes.
 //!
 //! Must never know who makes a window, or why.
 
@@ -22,7 +22,7 @@ impl Core {
         Some(job.applicant(queue))
     }
 
-    /// What windows are to a waiting job.
+    /// The rights of a waiting job in windows.
     pub(super) fn rights_of(&self, slot: Slot) -> Rights {
         self.applicant(slot).map_or_else(Rights::default, |job| self.windows.rights(job))
     }
@@ -72,7 +72,7 @@ impl Core {
         true
     }
 
-    /// Windows of these names changed; they were as given before. Jobs whose access depends on one of them may use other windows
+    /// Windows of these names changed; `changed` has each as it was. Jobs whose access depends on one of them may use other windows
     /// now, and passes are due.
     fn windows_changed(&mut self, now: f64, changed: Vec<(String, Option<Held>)>) {
         // A turn that is due and was not made yet, where the clock was set ahead, is not put off.
@@ -110,11 +110,11 @@ impl Core {
         concerned.filter_map(|slot| Some((self.job(slot)?.id, slot))).collect()
     }
 
-    /// Windows begin or end at this time: what is over leaves the calendar. Returns the jobs that are to be ended, each with the
-    /// name of the window.
+    /// Windows begin or end at this time: occurrences that are over leave the calendar. Returns the jobs that are to be ended, each
+    /// with the name of the window.
     pub(crate) fn turn_windows(&mut self, now: f64) -> Vec<(JobId, Arc<str>)> {
         self.windows.wake = None;
-        // First, because what follows writes windows back as they are here.
+        // First, because the code below writes windows back as they are here.
         let overdue = |held: &Held| held.window.awaited.as_ref().is_some_and(|awaited| awaited.until <= now);
         if self.windows.iter().any(overdue) {
             self.repair_windows(now);
@@ -160,7 +160,7 @@ impl Core {
         self.windows.put(left, id)
     }
 
-    /// Ends windows early in which no member has run or waited for so long as they say.
+    /// Ends windows early in which no member has run or waited for the time that they give.
     pub(crate) fn release_idle_windows(&mut self, now: f64) {
         let all = self.windows.iter().filter(|held| held.window.release_when_idle.is_some());
         let all: Vec<Held> = all.cloned().collect();
@@ -241,13 +241,13 @@ impl Core {
         (late, jobs)
     }
 
-    /// Why a running job cannot have this end: a window that it did not run into before keeps one of its nodes.
+    /// Why a running job cannot have this end: a window that the job did not run into before keeps one of its nodes or pools.
     pub(crate) fn window_in_the_way(&self, id: JobId, end: f64, now: f64) -> Option<String> {
         let running =
             self.running.get(&id).filter(|running| !self.windows.is_empty() && end > running.end)?;
         let ranks = self.resources.ranks_held(id);
         let before = self.resources.windows_met(now, running.end);
-        // Who began inside of a window on its nodes uses it.
+        // A job on the nodes of a window uses the window if it began inside of it.
         let inside = |of: &&Window| {
             let spans = of.spans();
             ranks.is_subset(&of.ranks)
@@ -255,7 +255,7 @@ impl Core {
         };
         let own: Vec<&Window> = self.windows.iter().map(|held| &*held.window).filter(inside).collect();
         for (window, span) in self.resources.windows_met(now, end) {
-            // Who began inside uses it.
+            // A job that began inside of the span uses the window.
             let member = span.start <= running.start && end <= span.until;
             if member || before.contains(&(window, span)) {
                 continue;

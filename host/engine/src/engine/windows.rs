@@ -1,4 +1,4 @@
-//! Windows on demand: what one would do before it is made, what is there, and what happens at their edges.
+//! Windows on demand: the effect of a window before it is made, the windows that there are, and the events at their edges.
 //!
 //! Must never know who asks.
 
@@ -16,7 +16,7 @@ use crate::windows::{
 /// Type of the exception that ends a job in the way of a window.
 const EXCEPTION: &str = "reservation";
 
-/// What a window would be and do.
+/// A window as it would be put, and the jobs in its way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowPlan {
     /// The window with its nodes.
@@ -44,8 +44,8 @@ pub enum WindowRefused {
 }
 
 impl Engine {
-    /// What a window would be and do, if it were put; nothing changes. Its nodes are chosen if it wants nodes, unless it
-    /// has them already.
+    /// The window as it would be put, and the jobs in its way; nothing changes. The nodes are chosen if the window wants nodes,
+    /// unless it has them already.
     ///
     /// # Errors
     /// It cannot be put.
@@ -249,9 +249,9 @@ impl Engine {
         self.core.jobs_across(window, from)
     }
 
-    /// What is late in a window that is on: those of its nodes that jobs hold which began before it, whatever they were expected
-    /// to do, and these jobs. Who uses them by right, as in another window that shares them, is not late; nor is anybody in a
-    /// window whose members may begin before it.
+    /// The late nodes of a window that has begun, and their jobs. Jobs that began before the window hold these nodes, whatever their
+    /// expected ends. A job that uses the nodes by right, as in another window that shares them, is not late. No job is late
+    /// in a window whose members may begin before it, or in a floating one.
     pub fn late_in(&self, window: &Window, now: f64) -> (Idset, Vec<JobId>) {
         let Some(first) = window
             .occurrences

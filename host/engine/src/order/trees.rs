@@ -127,7 +127,7 @@ impl Trees {
             }
             None => {
                 if self.nodes.len() == self.nodes.capacity() {
-                    // Not by half of it all, which would stay empty: a node is the most of what a waiting job costs.
+                    // Not doubled, so that half of it does not stay empty: a node is most of the memory of a waiting job.
                     self.nodes.reserve_exact(self.nodes.len() / GROWTH + 1);
                 }
                 self.nodes.push(new);

@@ -23,25 +23,25 @@ const GAP_MIN: f64 = 1.0;
 /// Most times that one shape is made shorter.
 const CUTS_MAX: usize = 64;
 
-/// Which boxes are asked for.
+/// A question for boxes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GapQuestion {
     /// The queue; empty for the anonymous one.
     pub queue: String,
-    /// What nodes must meet.
+    /// The constraint that nodes must meet.
     pub constraint: Constraint,
     /// Boxes of cores, wherever they are, instead of whole nodes.
     pub cores: bool,
 }
 
-/// What ends a box.
+/// The cause of the end of a box.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Limit {
     /// The start that is reserved for this job.
     Reserved(JobId),
     /// A bound of queues at a reserved start.
     Bound(Reason),
-    /// The start of this window, with what it keeps free before that: its name.
+    /// The start of the window of this name, with the time that it keeps free before that.
     Window(String),
     /// The end of the instance.
     Instance,
@@ -56,7 +56,7 @@ pub struct Gap {
     pub cores: u64,
     /// The longest limit of a job, whole seconds; infinite when there is none.
     pub duration: f64,
-    /// What it would run into with a longer one.
+    /// The obstacle to a longer limit, if there is one.
     pub limit: Option<Limit>,
 }
 
@@ -199,7 +199,7 @@ impl Questions {
     }
 
     /// The reservations whose start came without a pass that could start the job: jobs run beyond their limits. The next
-    /// pass plans them again, and what it reserves then is not known.
+    /// pass plans them again, and its reservations are not known yet.
     pub(super) fn past_starts(&self) -> impl Iterator<Item = (JobId, f64)> + '_ {
         let standing = self.resources.reservations().map(|(id, start, _)| (id, start));
         standing.filter(|(_, start)| *start <= self.now)

@@ -1,4 +1,4 @@
-//! The order of queues with what is known of each job, and what a node is doing.
+//! The order of queues with the data of each job, and the state of a node.
 //!
 //! Must never know in which form it is printed.
 
@@ -50,11 +50,11 @@ pub struct NodeJob {
     pub start: f64,
     /// By its limit, infinite without.
     pub end: f64,
-    /// By what jobs of its user used of their limits.
+    /// By the share of their limits that jobs of its user used.
     pub expected_end: f64,
 }
 
-/// What a node is doing.
+/// The state of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeState {
     /// Its rank.
@@ -67,7 +67,7 @@ pub struct NodeState {
     pub cores: (u64, u64),
     /// GPUs, and free ones.
     pub gpus: (u64, u64),
-    /// Who holds something of it, by limit.
+    /// The jobs that hold something of it, by limit.
     pub jobs: Vec<NodeJob>,
     /// Jobs with reserved starts that are likely to be placed on it, by start.
     pub reserved: Vec<(JobId, f64)>,
@@ -116,7 +116,7 @@ impl Questions {
         }
     }
 
-    /// What a node is doing, by its rank; `None` for one that is not there.
+    /// The state of the node of this rank; `None` for a rank that is not there.
     pub fn node(&self, rank: u32) -> Option<NodeState> {
         let node = self.resources.node_now(rank)?;
         let ranks = std::iter::once(rank).collect();

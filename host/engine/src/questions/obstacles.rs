@@ -261,7 +261,7 @@ impl Questions {
         if let Some(no) = self.no_window(job) {
             return found.push(Obstacle::Window(vec![no]));
         }
-        // Windows first: what is looked at after that is in the way without them.
+        // Windows first: all that is looked at after that is in the way without them.
         let mut bare = copy.clone();
         for (id, ..) in self.resources.reservations() {
             bare.unreserve(id);

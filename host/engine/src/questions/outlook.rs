@@ -1,9 +1,9 @@
 //! The expected start of each waiting job.
 //!
-//! What the engine has told a job stands: a reserved start, or the estimate of the first job of its queue. The starts of
-//! all others follow from that by the rule of forecasts (`forecast.rs`), and none of them comes before something changes:
-//! what could start now has started. A job that is not submitted stands behind all waiting jobs, or in the place of a
-//! job that does.
+//! The start that the engine has told a job stands: it is reserved, or the estimate of the first job of its queue. The starts
+//! of all other jobs follow from these by the rule of forecasts (`forecast.rs`). None of them comes before something changes:
+//! a job that could start now has started. A job that is not submitted stands behind all waiting jobs, or in the place of
+//! one of them.
 //!
 //! Must never know the purpose of a question.
 
@@ -16,16 +16,16 @@ use super::{Questions, Waiting};
 use crate::core::scope::QueueId;
 use crate::headroom::{Headroom, earliest_in};
 
-/// What an expected start rests on.
+/// The basis of an expected start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// It fits now, delays no reservation, and nothing keeps its queue from starting it at once.
     Free,
     /// The start is reserved.
     Reserved,
-    /// When jobs that run use their whole limits. Told to the first job of a queue without reservations.
+    /// The start if running jobs use their whole limits. The first job of a queue without reservations is told it.
     Estimate,
-    /// When jobs run for the part of their limits that jobs of their users used lately.
+    /// The start if jobs run for the part of their limits that jobs of their users used lately.
     Forecast,
     /// Nothing: the search for expected starts ended before this job.
     Unsearched,
@@ -51,17 +51,17 @@ pub struct Expected {
     pub id: JobId,
     /// Number of its queue.
     pub queue: u32,
-    /// Seconds since the epoch; `None` when no time is known: what it needs is down, or held by jobs without limit.
+    /// Seconds since the epoch; `None` when no time is known, as when its resources are down, or held by jobs without limit.
     pub start: Option<f64>,
-    /// What that rests on.
+    /// The basis of that start.
     pub source: Source,
 }
 
-/// Who is looked at beside the jobs of the copy.
+/// The change of the jobs of the copy in a search.
 #[derive(Clone, Copy)]
 pub(super) enum Instead<'a> {
     NoJob,
-    /// This one, in the place of a job of the copy.
+    /// This job, in the place of a job of the copy.
     Of(usize, &'a Waiting),
     /// Jobs of this queue with lower priorities come later.
     Before(QueueId, u32),
@@ -69,13 +69,13 @@ pub(super) enum Instead<'a> {
     Behind(QueueId, u64),
 }
 
-/// What stands of the starts that the engine has told.
+/// The validity of the starts that the engine has told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stands {
-    /// All of them: what people are told of waiting jobs.
+    /// All of them stand, as in answers about waiting jobs.
     Told,
-    /// None: by the rule of forecasts, a reserved start is the latest. Jobs are often expected before that, as jobs that run
-    /// end before their limits, and a job that comes after them is.
+    /// None of them stands: by the rule of forecasts, a reserved start is the latest. Jobs are often expected before it, because
+    /// running jobs end before their limits; and so is a job that comes after them.
     Nothing,
 }
 
@@ -115,7 +115,7 @@ impl Questions {
         self.expected().iter().find(|expected| expected.id == id).copied()
     }
 
-    /// What the engine told a job of its start, unless that is past.
+    /// The start that the engine told a job, unless it is past.
     pub(crate) fn told(&self, job: &Waiting) -> Option<Expected> {
         let start = job.told.filter(|start| *start >= self.now)?;
         let source = if job.reserved { Source::Reserved } else { Source::Estimate };

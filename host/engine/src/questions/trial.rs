@@ -1,9 +1,9 @@
-//! What the policies themselves do with a job that is not submitted: its submission and the pass that follows, on a copy of
+//! Trials of a job that is not submitted: its submission and the pass that follows, under the policies, on a copy of
 //! queues and ledger.
 //!
-//! The policies of the copy are new instances. One that observes events or saves a state is not what the one is that decides,
-//! so that nothing is concluded from its pass ([`Trials::is_like_live`]). The copy has the first waiting jobs alone; a
-//! policy that makes passes of its own could do otherwise with all of them, and is believed only where there are no others.
+//! The policies of the copy are new instances. An instance that observes events or saves a state is not like the one that decides,
+//! so nothing is concluded from its pass ([`Trials::is_like_live`]). The copy has the first waiting jobs alone. A policy that
+//! makes passes of its own could do otherwise with all of them, and its answer counts only where there are no others.
 //!
 //! Must never know the purpose of a question, nor how a policy is executed.
 
@@ -119,7 +119,7 @@ impl Trials {
         self.core.known_queue(queue).map_or(PolicyScope::Default, |id| self.core.scope_of(id))
     }
 
-    /// Do new instances of the policies do in this queue what those do that decide?
+    /// Do new instances of the policies decide in this queue as the deciding ones do?
     pub(super) fn is_like_live(&self, queue: &str) -> bool {
         let scope = self.scope_of(queue);
         let keeps = |abilities: Abilities| abilities.observing || abilities.state;

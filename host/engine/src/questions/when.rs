@@ -1,9 +1,9 @@
-//! When a job would start that is not submitted, or that is another one than it is.
+//! The start of a job that is not submitted, or of a waiting job with another jobspec.
 //!
-//! The policy decides on a copy where the job stands in its queue and whether it starts at once (`trial.rs`). A job that does
-//! not is expected by the rule of forecasts, after those that stand before it. Where the policy cannot be run on the copy, the job
-//! stands behind all that wait, or where those wait by priority behind those of at least its own, and starts at once if the gate and the behaviour
-//! of the policy so far let it (`gaps.rs`).
+//! The policy decides on a copy where the job stands in its queue and whether it starts at once (`trial.rs`). A job that does not
+//! start at once is expected by the rule of forecasts, after the jobs that stand before it. Where the policy cannot be run on the copy,
+//! the job stands behind all waiting jobs or, if these wait by priority, behind those of at least its own priority. It then starts at
+//! once if the gate and the behaviour of the policy so far let it (`gaps.rs`).
 //!
 //! Must never know the purpose of a question.
 
@@ -22,11 +22,11 @@ const PRIORITY: u32 = 16;
 /// When a job that is not submitted would start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhenAnswer {
-    /// Its start, not its job.
+    /// The expected start; its id is no job's.
     pub expected: Expected,
     /// More jobs wait than were looked at, so it may be later.
     pub at_least: bool,
-    /// What is in the way; empty when it would start at once.
+    /// The obstacles in the way; empty when it would start at once.
     pub obstacles: Vec<Obstacle>,
     /// Fewest nodes of its request, 0 when it names none.
     pub nodes: u32,
@@ -36,7 +36,7 @@ pub struct WhenAnswer {
     pub duration: f64,
 }
 
-/// Where the priority of a job comes from that is only asked about.
+/// The source of the priority of a job that is only asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrioritySource {
     /// It was given.
@@ -84,9 +84,9 @@ impl Questions {
         }
     }
 
-    /// When a job would start that is submitted now, by this user, with this priority. Without one it stands behind all waiting
-    /// jobs of its queue, unless the policy of the queue puts it before some of them. The start is [`Source::Unsearched`] where
-    /// `enough`, which is asked before each of those that wait, is true before all of them have expected starts.
+    /// The start of a job that is submitted now, by this user, with this priority. Without a priority it stands behind all waiting
+    /// jobs of its queue, unless the policy of the queue puts it before some of them. `enough` is asked before each waiting job: if it
+    /// is true before all of them have expected starts, the start is [`Source::Unsearched`].
     ///
     /// # Errors
     /// It would be refused.
@@ -118,7 +118,7 @@ impl Questions {
         if at_once {
             return Ok(self.answer(job, (Some(self.now), Source::Free)));
         }
-        // What people are told of waiting jobs that are no estimate but a promise may be later than what is expected of them.
+        // A promised start, unlike an estimate, may be later than the start that is expected of the job.
         let told = self.not_before(&job, instead, enough);
         let found = match instead {
             Instead::NoJob => {
@@ -180,7 +180,7 @@ impl Questions {
         Ok(answer)
     }
 
-    /// When a waiting job would start if it were this one, in its place; `enough` as for [`when`](Self::when).
+    /// The start of a job with this jobspec in the place of a waiting job; `enough` as for [`when`](Self::when).
     ///
     /// # Errors
     /// It would be refused, or the job is none of the first.
@@ -200,7 +200,7 @@ impl Questions {
         }
         let outlook = self.look(Instead::Of(index, &job), Stands::Told, enough);
         let found = outlook.expected.get(index).map(|expected| (expected.start, expected.source));
-        // The job itself is not in the way of what takes its place.
+        // The job itself is not in the way of its replacement.
         let kept = self.resources.clone();
         self.resources.unreserve(id);
         let gone = self.jobs.remove(index);
@@ -216,7 +216,7 @@ impl Questions {
         Ok(when)
     }
 
-    /// What the policy that decides does with a job; `None` where the copy cannot tell.
+    /// The decision of the present policy about a job; `None` where the copy cannot tell.
     fn live(&self, job: &Waiting, jobspec: &Jobspec, priority: Option<u32>) -> Option<Tried> {
         let trials = self.trials.as_ref()?;
         let name = jobspec.queue().unwrap_or("");
@@ -225,7 +225,7 @@ impl Questions {
         }
         let of = self.submission(jobspec, job.userid, priority);
         let tried = trials.submit(&of, None).ok()??;
-        // Behind the last job of the copy there may be others before it.
+        // Jobs that the copy lacks may stand before a job behind its last one.
         (self.is_complete() || tried.is_passed).then_some(tried)
     }
 
@@ -245,8 +245,8 @@ impl Questions {
         Submission { jobspec, userid, priority, t_submit, now: self.now }
     }
 
-    /// The latest start that is told of a waiting job before which this one does not start: one that stands before it, asks
-    /// for no more, and has no reserved start, which may be later than it is expected.
+    /// The latest told start of a waiting job before which this job does not start. The waiting job stands before this one, asks for no
+    /// more, and has no reserved start, which may be later than it is expected.
     fn not_before(&mut self, job: &Waiting, instead: Instead<'_>, enough: &mut dyn FnMut() -> bool) -> f64 {
         self.expected_until(enough);
         let Some(Outlook { expected, .. }) = &self.outlook else { return f64::NEG_INFINITY };

@@ -1,4 +1,4 @@
-//! All windows by name: those that concern a job, and what it may use of them.
+//! All windows by name: the windows that concern a job, and the access of the job to them.
 //!
 //! Must never know why a window changes.
 
@@ -172,7 +172,7 @@ impl Windows {
         }
     }
 
-    /// What windows are to a job.
+    /// The rights of a job in windows.
     pub(crate) fn rights(&self, job: Applicant<'_>) -> Rights {
         Rights { access: self.access(job), fills: job.preemptible_after.filter(|_| self.are_filled()) }
     }
@@ -225,7 +225,7 @@ impl Windows {
         open.min_by(|a, b| start(a).total_cmp(&start(b)))
     }
 
-    /// The window for jobs of its queue that is over and has it go on waiting.
+    /// A window for the queue of this job that is over and keeps the job waiting.
     fn over_for(&self, job: Applicant<'_>) -> Option<&Window> {
         let mut all = self.naming(job.queue).map(|held| &*held.window);
         all.find(|window| {
@@ -236,8 +236,8 @@ impl Windows {
         })
     }
 
-    /// Why a job that this window keeps waiting does so, in words, with the name. `latest` is the end before which it would
-    /// not be kept waiting.
+    /// The name of a window and the reason, in words, for which it keeps a job waiting. A job with an end until `latest` would not
+    /// be kept waiting.
     pub(crate) fn reason(
         &self,
         access: Option<Access>,

@@ -1,4 +1,4 @@
-//! What jobs are told of their reasons in a form for programs (FEAT-79).
+//! Reasons of jobs in a form for programs (FEAT-79).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What people ask: answers that do not contradict each other, and that are true: what is named as an obstacle is one, and
-//! what is said to start at once does.
+//! Questions of people: answers do not contradict each other, and they are true. A named obstacle is one, and a job that is
+//! said to start at once does.
 
 use std::sync::Arc;
 
@@ -211,7 +211,7 @@ proptest! {
             prop_assert_eq!(why.reason.as_ref(), Some(&row.reason));
             prop_assert_eq!(&why.obstacles, &alone.obstacles);
             prop_assert_eq!((why.ahead, why.expected), (row.ahead, Some(row.expected)));
-            // What the engine annotated the job with is what is told.
+            // The start that the engine annotated the job with is the start that is told.
             if let Some(told) = why.t_estimate.filter(|told| *told >= world.now) {
                 prop_assert_eq!(row.expected.start, Some(told));
             }
@@ -267,7 +267,7 @@ proptest! {
             let mut world = world(POLICIES[by], &steps);
             let obstacles = world.engine.explain(id, world.now).unwrap().obstacles;
             prop_assert!(!obstacles.is_empty());
-            // Who is ahead is counted before others go.
+            // The jobs ahead are counted before others go.
             for obstacle in obstacles.iter().rev() {
                 world.remove(id, obstacle);
             }
@@ -482,7 +482,7 @@ fn feat_72_a_policy_that_can_be_run_on_the_copy_says_where_a_job_stands() {
     // The engine itself knows nothing of it.
     assert_eq!((engine.pending(), engine.running()), (1, 1));
 
-    // No other instance can be made, or one would not know what this one has seen: the job stands behind all that wait.
+    // Where no other instance can be made, or a new one would lack what this one has seen, the job stands behind all that wait.
     let alone = Script::named("sjf").keys(|jobs| Ok(jobs.duration.clone()));
     let mut observing = shortest();
     observing.seen = Some(Arc::default());

@@ -1,4 +1,4 @@
-//! Rules of Flux that no policy may stand against: what may deny a job, and what may refuse an extension.
+//! Rules of Flux that no policy may stand against: grounds for the denial of a job, and for the refusal of an extension.
 
 use std::sync::Arc;
 

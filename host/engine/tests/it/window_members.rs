@@ -1,4 +1,4 @@
-//! Who may use windows, and which windows may have nodes in common.
+//! Access to windows, and windows that may have nodes in common.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn feat_12_who_may_use_a_window() {
         let out = engine.pass(10.0);
         assert_eq!(started(&out) == [1], starts, "{users:?} {queues:?} {magnetic} {user} {queue} {names}");
     }
-    // Who is attracted uses other nodes as well; who names it or is of its queue does not.
+    // A job that the window attracts uses other nodes as well; a job that names the window or is of its queue does not.
     for (queues, magnetic, named) in
         [(&[][..], true, None), (&["dat"][..], false, None), (&[][..], false, Some("later"))]
     {
@@ -98,7 +98,7 @@ fn feat_12_13_groups_and_banks_of_a_window() {
             assert_eq!(reason(&engine, 1), "reservation dat1 does not admit it");
         }
     }
-    // Who joins the group later is admitted from then on.
+    // A user who joins the group later is admitted from then on.
     let mut engine = engine(1, 1);
     put(&mut engine, made(&[], &[7], &[], &[]), 0.0);
     engine.step(of_user(1, 8, spec("", None)), 10.0);
@@ -107,7 +107,7 @@ fn feat_12_13_groups_and_banks_of_a_window() {
     assert_eq!(started(&engine.pass(20.0)), [1]);
 }
 
-/// FEAT-14, FEAT-15: feasibility refuses what no window admits, and names those that there are; alloc has it wait.
+/// FEAT-14, FEAT-15: feasibility refuses a job that no window admits, and names the windows that there are; alloc has it wait.
 #[test]
 fn feat_14_15_a_job_that_names_no_usable_window_waits() {
     let mut engine = engine(4, 1);
@@ -253,7 +253,7 @@ fn feat_25_two_windows_of_members_share_nodes_where_that_is_asked_for() {
     };
     assert_eq!(engine.plan_window(wanted(1), 0.0).unwrap().window.ranks, ranks("2"));
     assert_eq!(engine.plan_window(wanted(2), 0.0).unwrap().window.ranks, ranks("0,2"));
-    // Maintenance is not shared with anybody.
+    // Maintenance is not shared with any window.
     put(&mut engine, wanted(2).clone(), 0.0);
     put(&mut engine, window("dst", (150.0, 160.0), ranks("0")), 0.0);
     engine.step(of_user(1, 8, nodes(2, 5.0, "", Some("dat2"))), 150.0);

@@ -1,4 +1,4 @@
-//! What a window asks beside its nodes: that it ends when it is idle, that it floats, and that it is filled until it begins.
+//! Terms of a window beside its nodes: it ends when it is idle, it floats, and it is filled until it begins.
 
 use fluxgate_engine::{Action, OnRunning, WindowKind, WindowRefused};
 use fluxgate_formats::JobId;
@@ -21,7 +21,7 @@ fn feat_21_a_window_ends_that_the_clock_has_passed_when_another_is_changed() {
     put(&mut engine, dedicated(window("first", (100.0, 200.0), ranks("0")), &[1], &[], false), 0.0);
     engine.pass(100.0);
     assert!(engine.window("first").unwrap().is_active(100.0));
-    // The clock is set ahead, and what comes before the pass is another window.
+    // The clock is set ahead, and another window is put before the pass.
     put(&mut engine, dedicated(window("other", (5000.0, 6000.0), ranks("1")), &[1], &[], false), 4000.0);
     engine.pass(4000.0);
     assert!(engine.window("first").unwrap().occurrences.is_empty());
@@ -63,7 +63,7 @@ fn feat_21_a_window_without_members_ends_early() {
     assert_eq!(started(&engine.pass(230.0)), [1], "others have its nodes");
     assert_eq!(engine.take_released_windows(), [("dat".to_owned(), 30.0)]);
     assert!(engine.window("dat").unwrap().occurrences.is_empty());
-    // Of a window that comes again, one time is over.
+    // One time of a window that comes again is over.
     let again = |name: &str, first: (f64, f64), (start, end): (f64, f64), nodes: &str| {
         let mut again = dedicated(window(name, first, ranks(nodes)), &[1], &[], false);
         again.occurrences.push(fluxgate_engine::Occurrence { start, end, begins: "later".to_owned() });
@@ -108,7 +108,7 @@ fn feat_23_nodes_of_a_floating_window_take_short_jobs() {
     put(&mut engine, soon, 0.0);
     assert_eq!(come(&mut engine, 5.0, &[(1, 61.0, None), (2, 60.0, None)]), [2]);
     assert_eq!(reason(&engine, 1), "its nodes take jobs of 1m at most, for maintenance soon");
-    // Time passing helps nobody; a job of the bound starts at any time.
+    // Time passing helps no job that is too long; a job of the bound starts at any time.
     assert_eq!(come(&mut engine, 500.0, &[(3, 60.0, None)]), [3]);
     assert!(started(&engine.pass(1000.0)).is_empty());
     for id in [2, 3] {

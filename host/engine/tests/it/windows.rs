@@ -456,7 +456,7 @@ fn feat_16_running_jobs_in_the_way() {
     assert!(!engine.pass(101.0).iter().any(|action| matches!(action, Action::Raise { .. })), "once");
 }
 
-/// FEAT-17: expected ends stay so far before the start.
+/// FEAT-17: expected ends stay a margin before the start.
 #[test]
 fn feat_17_a_margin_before_the_start() {
     let mut engine = engine(1, 1);
@@ -466,7 +466,7 @@ fn feat_17_a_margin_before_the_start() {
     assert_eq!(started(&submit(&mut engine, 0.0, vec![(2, nodes(1, 70.0, "", None))])), [2]);
 }
 
-/// FEAT-17: what a job still holds at the start is late, whatever its expected end; the rest begins on time.
+/// FEAT-17: a node that a job still holds at the start is late, whatever the expected end; the rest begins on time.
 #[test]
 fn feat_17_a_node_that_is_late_does_not_keep_the_others() {
     let mut engine = engine(4, 1);
@@ -487,7 +487,7 @@ fn feat_17_a_node_that_is_late_does_not_keep_the_others() {
     assert_eq!(engine.late_in(&flex, 150.0), (Idset::new(), vec![]), "members may have begun before");
 }
 
-/// FEAT-4: a window refuses an extension, by name; what was in its way before may go on.
+/// FEAT-4: a window refuses an extension, by name; a job that was in its way before may go on.
 #[test]
 fn feat_4_an_extension_into_a_window_is_refused_by_name() {
     let mut engine = engine(2, 1);
@@ -520,7 +520,7 @@ fn feat_22_all_occurrences_are_kept() {
     assert_eq!(started(&engine.pass(400.0)), [1]);
 }
 
-/// FEAT-30: what cannot be is refused, in words.
+/// FEAT-30: a window that cannot be is refused, in words.
 #[test]
 fn feat_30_what_is_not_accepted() {
     let engine = Engine::new(machine(2, 1), Config::default());

@@ -21,9 +21,9 @@ pub enum QueryError {
     /// Something else was expected.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What.
+        /// The text expected.
         expected: &'static str,
-        /// What is there, or "the end".
+        /// The text found, or "the end".
         found: String,
     },
     /// The operator of a term is unknown.
@@ -34,7 +34,7 @@ pub enum QueryError {
     Value {
         /// The term.
         term: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// It is deeper, or has more terms, than is accepted.

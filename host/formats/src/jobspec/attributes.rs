@@ -1,9 +1,9 @@
-//! What a jobspec tells of a job beside what it asks for: its memory in one number, its group, application and name.
+//! Attributes of a job in its jobspec, beside the request: its memory in one number, its group, application and name.
 //!
 //! A jobspec may have them in `attributes.system.fluxgate.attributes`, an object with any of the four; nothing is then read from
 //! elsewhere. Otherwise the memory is the sum of all vertices of type `memory`, if each has a unit of bytes; the group is
 //! `attributes.system.bank`, else `attributes.system.project`; the application is the file name of the first task's program; the
-//! name is `attributes.system.job.name`. What is not there is unknown.
+//! name is `attributes.system.job.name`. An attribute that is not there is unknown.
 //!
 //! This module does not know who asks for them.
 
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(of(json!({"project": "p1"})).text("group").as_deref(), Some("p1"));
         let bare = of(json!({}));
         assert_eq!((bare.memory, bare.group, bare.name), (None, None, None));
-        // Memory in units that nobody named is unknown, also beside some that is known.
+        // Memory without a unit is unknown, also beside memory with a unit.
         assert_eq!(JobAttributes::of(&spec(&[(4, None)], json!({}))).memory, None);
         assert_eq!(JobAttributes::of(&spec(&[(4, Some("GB")), (4, None)], json!({}))).memory, None);
     }

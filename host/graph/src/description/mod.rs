@@ -1,4 +1,4 @@
-//! What files say about machines: the resource model of RFC 4, without loss.
+//! Descriptions of machines in files: the resource model of RFC 4, without loss.
 //!
 //! - A [`Description`] is what a reader makes of a file: vertices and edges in their order, with a run of equal vertices as
 //!   one entry. The machine that is scheduled is compiled from it ([`Graph::compile`](crate::Graph::compile)): a million

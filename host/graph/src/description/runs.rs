@@ -1,4 +1,4 @@
-//! [`Description`]: what a file says about a machine, with a run of equal vertices as one entry.
+//! [`Description`]: a machine as a file describes it, with a run of equal vertices as one entry.
 //!
 //! Vertices are numbered from 0 in the order of the file. A [`Run`] is a row of vertices that differ only in their
 //! number, their id and what follows from these: `core[0-95]` of a node is one run. A [`Link`] is an edge, or the
@@ -182,7 +182,7 @@ impl Description {
         self.roots.contains_key(name) || self.relations.iter().any(|relation| relation.subsystem == name)
     }
 
-    /// What a link says.
+    /// The relation of a link.
     pub fn relation(&self, link: &Link) -> &Relation {
         &self.relations[link.relation as usize]
     }

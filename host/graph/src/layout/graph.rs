@@ -70,7 +70,7 @@ pub struct Graph {
     pub(crate) upper_of: BTreeMap<Name, Vec<u32>>,
     /// Types of which every vertex is directly below the root. Such vertices serve the whole machine.
     pub(crate) machine_wide: BTreeSet<Name>,
-    /// What the site decides beside jobspecs.
+    /// The rules of the site, beside jobspecs.
     pub(crate) rules: Rules,
     /// Labels of vertices, if the machine has the graph of a site.
     pub(crate) site: Option<Arc<Site>>,

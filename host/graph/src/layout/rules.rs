@@ -13,7 +13,7 @@ use crate::description::names::Name;
 use crate::layout::graph::Graph;
 use crate::layout::site::Spot;
 
-/// What a site decides about the resources of jobs, beside their jobspecs. The default decides nothing.
+/// Rules of a site about the resources of jobs, beside their jobspecs. The default has none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SiteRules {
@@ -27,7 +27,7 @@ pub struct SiteRules {
 }
 
 impl SiteRules {
-    /// True if they decide nothing.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.by_unit.is_empty() && self.nodes_below.is_empty()
     }

@@ -44,24 +44,24 @@ impl Access {
     }
 }
 
-/// What windows are to a request.
+/// The rights of a request in windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rights {
     /// How it may use the nodes of one of them.
     pub access: Option<Access>,
-    /// Its job may be ended after this many whole seconds, so it can start before a window of which this is a purpose
+    /// Whole seconds after which its job may be ended. The job can then start before a window that is to be filled
     /// ([`WindowTerms::fills`]) although its duration is too long.
     pub fills: Option<u32>,
 }
 
 impl Rights {
-    /// Those of a job that is not ended before its time.
+    /// The rights of a job that is not ended before its time.
     pub fn of(access: Option<Access>) -> Rights {
         Rights { access, fills: None }
     }
 }
 
-/// What a window is to requests with access to another window of the same nodes.
+/// The rule of a window for requests with access to another window of the same nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
     /// It keeps them out.
@@ -105,12 +105,12 @@ impl WindowSpan {
     }
 }
 
-/// What is kept of a window beside its nodes.
+/// The terms of a window, beside its nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowTerms {
-    /// When.
+    /// Its occurrences.
     pub spans: Vec<WindowSpan>,
-    /// What it is to requests with access to another window of the same nodes.
+    /// Its rule for requests with access to another window of the same nodes.
     pub sharing: Sharing,
     /// It floats: requests without access take its nodes for this many seconds at most.
     pub float: Option<f64>,
@@ -188,7 +188,7 @@ pub(crate) struct Calendar {
     turns: Vec<f64>,
 }
 
-/// What windows leave a request of a span.
+/// The effect of windows on a request for a span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Beside {
     /// No window meets the span.

@@ -1,4 +1,4 @@
-//! What running jobs make free at their expected ends, worked out once for many searches.
+//! Resources that running jobs make free at their expected ends, worked out once for many searches.
 //!
 //! This module must never know reservations, or what time it is.
 

@@ -10,15 +10,15 @@ use crate::live::resources::Resources;
 use crate::live::view::Eligible;
 
 impl Request {
-    /// The least that any alternative takes in all. `amount` tells what a number of the vertices of a need takes, without
-    /// what is within them.
+    /// The least that any alternative takes in all. `amount` tells how much a number of the vertices of a need takes, without the
+    /// needs within them.
     pub(crate) fn least(&self, amount: &dyn Fn(&Need, u64) -> u64) -> u64 {
         let own = sum(&self.needs, 1, amount);
         self.alternatives.iter().map(|other| other.least(amount)).min().unwrap_or(own)
     }
 }
 
-/// What these needs take, all of them `times` over.
+/// The least that these needs take, all of them `times` over.
 fn sum(needs: &[Need], times: u64, amount: &dyn Fn(&Need, u64) -> u64) -> u64 {
     let of_one = |need: &Need| {
         let count = times.saturating_mul(need.min());

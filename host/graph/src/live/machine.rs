@@ -33,14 +33,14 @@ pub(crate) struct Machine {
     pub(crate) index: Index,
     pub(crate) ledger: Ledger,
     pub(crate) reservations: Reservations,
-    /// What running jobs make free, once it was asked for.
+    /// The resources that running jobs make free, once they were asked for.
     pub(crate) all_returns: OnceLock<Returns>,
-    /// When nodes become idle, once it was asked for.
+    /// The times at which nodes become idle, once they were asked for.
     pub(crate) node_ends: Mutex<Option<NodeEnds>>,
     pub(crate) calendar: Calendar,
-    /// Which vertices above nodes are down.
+    /// The vertices above nodes that are down.
     pub(crate) levels: Levels,
-    /// Jobs of which it is not known what they hold above nodes.
+    /// Jobs with unknown resources above nodes.
     pub(crate) unread: Arc<[JobId]>,
     /// The properties that services set before could not be read.
     pub(crate) properties_unread: bool,

@@ -1,4 +1,4 @@
-//! Each node held against a request: the first test that it fails, and what a single node is doing. For the questions of
+//! Each node held against a request: the first test that it fails, and the state of a single node. For the questions of
 //! people, never for a decision.
 //!
 //! This module must never choose nodes for a job.
@@ -84,7 +84,7 @@ impl NodeTest {
     }
 }
 
-/// What a node is doing.
+/// The present state of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeNow {
     /// It takes jobs.
@@ -228,7 +228,7 @@ impl Resources {
         merge(rows.into_values().collect())
     }
 
-    /// What the node of this rank is doing; `None` for a rank that is not there.
+    /// The present state of the node of this rank; `None` for a rank that is not there.
     pub fn node_now(&self, rank: u32) -> Option<NodeNow> {
         let (machine, graph) = (&self.machine, &*self.machine.graph);
         let node = *graph.by_rank.get(&rank)?;

@@ -11,7 +11,7 @@ use crate::layout::graph::Graph;
 use crate::layout::template::NodeTemplate;
 use crate::live::timeline::Step;
 
-/// What reservations that begin within the span take of the count. See the module.
+/// The part of the count that reservations take which begin within the span. See the module.
 #[derive(Debug)]
 pub(crate) struct Outside<'a> {
     graph: &'a Graph,

@@ -14,7 +14,7 @@ pub(crate) struct Overlay {
     nodes: BTreeMap<u32, Box<[u64]>>,
     /// Free units or mark of upper vertices, by position in `Graph::upper`.
     pub(crate) upper: BTreeMap<u32, u64>,
-    /// What it was before a trial began.
+    /// The states before a trial began.
     journal: Option<Box<Journal>>,
 }
 

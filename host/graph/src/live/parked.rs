@@ -2,8 +2,8 @@
 //!
 //! A pass drops all reservations and makes them anew. Let every reservation be at the earliest start beside running
 //! jobs and those made before it, and let only jobs have started since that delay none of them. Then the same request in
-//! the same place of the order has the same earliest start: what was not free before it is not free now, and the plan with
-//! all reservations shows that it is possible. A start now that was refused beside the same reservations is refused again,
+//! the same place of the order has the same earliest start: resources that were not free before it are not free now, and the
+//! plan with all reservations shows that it is possible. A start now that was refused beside the same reservations is refused again,
 //! as long as it ends after the latest end that would have been admitted.
 //!
 //! This module must never know why reservations are dropped, or whether anything else has changed: a plan parks only what

@@ -34,7 +34,7 @@ pub(crate) struct Proposal {
     pub(crate) found: Match,
     /// The duration and the limit for which it was found.
     pub(crate) lasts: (f64, f64),
-    /// What a reservation of it makes of the plan, where that is known.
+    /// The plan with a reservation of it, where that is known.
     pub(crate) then: Option<Then>,
 }
 
@@ -309,7 +309,7 @@ impl Places {
                 continue;
             }
             let end = at + duration;
-            // Wherever it is placed, it takes so many.
+            // The request takes at least this many cores and gpus in any place.
             if short(&this.steps, usage.unwrap_or(least), at.next_up(), end).is_some() {
                 continue;
             }

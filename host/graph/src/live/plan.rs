@@ -39,11 +39,11 @@ pub(crate) struct Plan {
     until: f64,
     /// Present when all reservations can be counted.
     counts: Option<CountPlan>,
-    /// They must be made again before they are asked.
+    /// The counts must be made again before they are asked.
     recount: bool,
     /// Computed on demand.
     places: Option<Places>,
-    /// Those of reservations that were all dropped, and may be made again as they were.
+    /// Places of reservations that were all dropped, and may be made again as they were.
     parked: Option<Parked>,
     /// The reservations in the order in which they were made, if nothing but starts came between them or after them.
     made: Option<Vec<Made>>,
@@ -55,14 +55,14 @@ pub(crate) struct Plan {
     proposal: Option<Proposal>,
 }
 
-/// What a job held that has released all of it.
+/// The former resources of a job that has released all of them.
 #[derive(Debug)]
 pub(crate) struct Gone {
     /// Its expected end.
     pub(crate) end: f64,
     /// Its cores and gpus on nodes that are up.
     pub(crate) returns: (u64, u64),
-    /// What it held, where a plan has places.
+    /// Its allocation, where a plan has places.
     pub(crate) allocation: Option<Allocation>,
 }
 

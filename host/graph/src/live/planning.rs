@@ -104,7 +104,7 @@ impl Resources {
             }
         };
         if let Err(Some((id, latest))) = found {
-            // Who ends before a window has more nodes to choose from.
+            // A job that ends before a window has more nodes to choose from.
             let window = if windowed { self.machine.window_miss(request, now, end) } else { None };
             let latest = window.map_or(latest, |miss| miss.latest(now).max(latest));
             return Err(NoFit::WouldDelay(id, latest));

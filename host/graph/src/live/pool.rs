@@ -10,7 +10,7 @@ use crate::layout::builder::{GraphBuilder, GraphError, Pool};
 use crate::layout::vertex::Ids;
 use crate::live::resources::{Resources, Totals};
 
-/// What totals tell of a machine whose nodes are not in the graph.
+/// The nodes that count in totals of a machine and are not in its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Uncounted {
     nodes: u32,

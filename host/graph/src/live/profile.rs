@@ -95,7 +95,7 @@ impl Profile {
         *self = Profile::of(&steps.collect::<Vec<_>>(), 2 * self.block_max);
     }
 
-    /// This profile as it is seen at `now` with this many units more: what would be free by then comes right after it.
+    /// This profile as it is seen at `now` with this many units more: units that would be free by then come right after `now`.
     pub(crate) fn seen_at(&self, now: f64, free: u64) -> Profile {
         let soon = now.next_up();
         let mut seen = self.clone();
@@ -351,7 +351,7 @@ mod tests {
         model[from..to.min(model.len())].iter().copied().min().unwrap_or(u64::MAX)
     }
 
-    /// What the ends of these jobs make free, seen at a time.
+    /// The steps of a profile of these ends and `free` units, seen at a time.
     fn seen(ends: &std::collections::BTreeMap<u32, u64>, now: f64, free: u64) -> Vec<(f64, u64)> {
         let late = |end: u32| if f64::from(end) > now { f64::from(end) } else { now.next_up() };
         Profile::new(free, ends.iter().map(|(end, units)| (late(*end), *units))).steps()

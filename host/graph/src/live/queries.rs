@@ -1,4 +1,4 @@
-//! Queries: what fits now, what can ever fit, and the earliest start; with memoized answers.
+//! Queries with memoized answers: a fit now, a fit at any time, and the earliest start.
 //!
 //! Deep queues repeat the same queries, so every answer is kept while it is still valid. No memo changes an answer.
 //!
@@ -128,7 +128,7 @@ impl Resources {
         made
     }
 
-    /// What a request waits for whose properties nodes do not have now, in words.
+    /// The properties that a request waits for because nodes do not have them now, in words.
     fn unmet(&self, request: &Request) -> String {
         let wanted = request.constraint.properties().into_iter().filter(|property| !property.negated);
         let mut missing: Vec<&str> = wanted

@@ -133,7 +133,7 @@ pub struct Request {
     pub(crate) alternatives: Vec<Arc<Request>>,
     /// Every node on which it takes anything is exclusive.
     pub(crate) whole_nodes: bool,
-    /// What windows are to it.
+    /// Its rights in windows.
     pub(crate) rights: Rights,
     pub(crate) constraint: Constraint,
     /// The constraint names properties only, so one node decides for its template.

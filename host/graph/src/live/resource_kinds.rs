@@ -22,7 +22,7 @@ use crate::live::view::{Eligible, Where};
 pub struct ResourceKind {
     /// The type of its pools, as a jobspec has it; of flow, the name of the subsystem.
     pub name: String,
-    /// The name of its unit, such as `GiB`; empty for what is counted one by one. Flow has a unit without a prefix.
+    /// The name of its unit, such as `GiB`; empty for pools that are counted one by one. Flow has a unit without a prefix.
     pub unit: String,
     /// Units of all pools, also of those that are down.
     pub total: u64,
@@ -144,8 +144,8 @@ impl Resources {
         })
     }
 
-    /// The least units that a request takes of each kind of [`resource_kinds`](Self::resource_kinds). What it asks for in
-    /// a unit that does not convert counts for none.
+    /// The least units that a request takes of each kind of [`resource_kinds`](Self::resource_kinds). An amount in a unit that
+    /// does not convert counts for none.
     pub fn resources_asked(&self, request: &Request) -> Vec<u64> {
         let graph = &self.machine.graph;
         let kinds = self.kind_keys();

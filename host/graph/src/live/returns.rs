@@ -8,7 +8,7 @@ use crate::live::machine::Machine;
 use crate::live::profile::Profile;
 use fluxgate_formats::JobId;
 
-/// Sums of what has become free by each expected end. Jobs without an end are left out.
+/// Sums of the units that have become free by each expected end. Jobs without an end are left out.
 #[derive(Debug, Clone)]
 pub(crate) struct Returns {
     /// On nodes that are up.
@@ -44,7 +44,7 @@ impl Returns {
 }
 
 impl Machine {
-    /// What running jobs make free.
+    /// The cores and gpus that running jobs make free.
     pub(crate) fn all_returns(&self) -> &Returns {
         self.all_returns.get_or_init(|| Returns::of(self))
     }
@@ -63,7 +63,7 @@ impl Machine {
         }
     }
 
-    /// Are they what the allocations say?
+    /// Do they agree with the allocations?
     #[cfg(test)]
     pub(crate) fn returns_are_in_step(&self) -> bool {
         let steps = |of: &Returns| (of.cores.steps(), of.gpus.steps());

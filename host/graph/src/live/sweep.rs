@@ -37,14 +37,14 @@ pub(crate) struct Sweep<'a> {
     now: f64,
     steps: &'a [Step],
     overlay: Overlay,
-    /// What the constraint of the request allows,
+    /// The nodes that the constraint of the request allows.
     base: &'a Eligible,
-    /// and what windows leave of it.
+    /// The nodes of these that windows leave.
     windows: Option<WindowWalk<'a>>,
     count: Option<Count<'a>>,
-    /// What the places of later reservations take of the count, once it was asked for.
+    /// The part of the count that the places of later reservations take, once it was asked for.
     outside: Option<Outside<'a>>,
-    /// Cores that are free on all nodes, over time. `None` where reservations are not within what is free.
+    /// Cores that are free on all nodes, over time. `None` where reservations take more than is free.
     cores: Option<Profile>,
     /// Cores and gpus that are free now, or that jobs which have ended by then held.
     free: (u64, u64),
@@ -120,7 +120,7 @@ impl<'a> Sweep<'a> {
         self.free
     }
 
-    /// Windows leave the nodes of a start at the present time or later, until the next; `end` is that of its span.
+    /// Updates the nodes that windows leave a start at the present time or later, before the next; `end` is the end of its span.
     pub(crate) fn leave(&mut self, start: f64, end: f64) {
         let Some(windows) = &mut self.windows else { return };
         let mut changed = self.count.as_mut().map(|count| &mut count.changed);
@@ -131,8 +131,8 @@ impl<'a> Sweep<'a> {
         });
     }
 
-    /// The states at the present time; the nodes of the last start for which [`leave`](Self::leave) was called, without which
-    /// windows must be asked for it; and the running jobs that end later.
+    /// The states at the present time; the nodes of the last start for which [`leave`](Self::leave) was called, `None` where windows
+    /// must be asked for them; and the running jobs that end later.
     pub(crate) fn parts(
         &mut self,
     ) -> (&mut Overlay, Option<&Eligible>, impl Iterator<Item = (f64, JobId)> + Clone) {
@@ -141,7 +141,7 @@ impl<'a> Sweep<'a> {
         (&mut self.overlay, self.windows.as_ref().map(|windows| &windows.left), ends)
     }
 
-    /// Advances to the next time, at `from` or later, from which so many cores are free for so many seconds; the first is now.
+    /// Advances to the next time, `from` or now at the earliest, from which `cores` cores, if counted, are free for `duration` seconds.
     pub(crate) fn next(&mut self, cores: u64, (from, duration): (f64, f64)) -> Option<f64> {
         let next = if self.begun { self.until() } else { self.now };
         self.begun = true;
@@ -150,7 +150,7 @@ impl<'a> Sweep<'a> {
             Some(free) => free.earliest(cores, least, duration)?,
             None => least,
         };
-        // A start after a window without an end is none.
+        // No start comes after a window without an end.
         if at == f64::INFINITY {
             return None;
         }

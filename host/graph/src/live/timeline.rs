@@ -265,7 +265,7 @@ impl<'a> Simulation<'a> {
                         let usage = take::usage(&machine.graph, &found);
                         used = plus(used, usage);
                         let spare = (free.0.saturating_sub(used.0), free.1.saturating_sub(used.1));
-                        // Of a simulation with an extra start only the places are used.
+                        // Only the places of a simulation with an extra start are used.
                         let after = match extra {
                             Some(_) => Overlay::default(),
                             None => states_of(&machine.graph, &found, self.overlay),
@@ -313,7 +313,7 @@ fn numbered([before, own]: [&[Step]; 2], number: usize) -> &Step {
     number.checked_sub(before.len()).map_or_else(|| &before[number], |number| &own[number])
 }
 
-/// The states of what a match takes, after it was taken.
+/// The states of the resources of a match, after the match was taken.
 fn states_of(graph: &Graph, found: &Match, overlay: &Overlay) -> Overlay {
     let mut after = Overlay::default();
     for (node, _) in &found.nodes {

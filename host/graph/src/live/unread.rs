@@ -1,9 +1,9 @@
-//! What the machine is not known to hold or to have: jobs of which R could not be read (RFC 27 hello), and properties that services
-//! set before this scheduler began.
+//! Unknown resources: those of jobs of which R could not be read (RFC 27 hello), and properties that services set before
+//! this scheduler began.
 //!
-//! The ranks of such a job are known, since the job manager counts them; what it holds above nodes (storage, licences,
-//! chassis, flow) is not. Nothing is taken there until it is. While properties are not known, a request that other properties would
-//! satisfy is satisfiable. Must never know who lists these jobs.
+//! The ranks of such a job are known, since the job manager counts them; its resources above nodes (storage, licences,
+//! chassis, flow) are not. Nothing is taken there until they are. While properties are not known, a request that other properties
+//! would satisfy is satisfiable. Must never know who lists these jobs.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Resources {
         self.machine.properties_unread
     }
 
-    /// As the properties that a request waits for, with what is not known of them.
+    /// The properties that a request waits for, with a note while those that services set before are not known.
     pub(crate) fn with_unread(&self, unmet: String) -> String {
         if self.properties_unread() { unmet + UNREAD } else { unmet }
     }

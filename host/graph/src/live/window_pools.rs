@@ -101,9 +101,9 @@ fn amount(graph: &Graph, at: u32, text: &str) -> Option<u64> {
     (1..=all).contains(&units).then_some(units)
 }
 
-/// What happens while a span lasts.
+/// The states of pools and the reservations while a span lasts.
 pub(crate) struct Future<'a> {
-    /// The time from which it is seen.
+    /// The time from which they are seen.
     pub(crate) now: f64,
     /// The states above nodes at the start of the span, with the reservations that began by then; without, those of the present.
     pub(crate) then: Option<&'a BTreeMap<u32, u64>>,

@@ -27,8 +27,8 @@ pub(crate) struct WindowWalk<'a> {
 }
 
 impl<'a> WindowWalk<'a> {
-    /// For starts at `from` or later; `base` is what the constraint of the request allows. `None` if no window matters, or only
-    /// [`Machine::eligible_between`] has the rule for it.
+    /// For starts at `from` or later; `base` has the nodes that the constraint of the request allows. `None` if no window matters, or
+    /// only [`Machine::eligible_between`] has the rule for it.
     pub(crate) fn new(
         machine: &'a Machine,
         request: &Request,
@@ -73,7 +73,7 @@ impl<'a> WindowWalk<'a> {
                 }
             }
         }
-        // What has ended was reached before: it begins before it ends.
+        // A window that has ended was reached before: it begins before it ends.
         while let Some((_, window)) = self.ends.get(self.ended).filter(|(ends, _)| *ends <= start) {
             self.ended += 1;
             for node in window.nodes.ones().map(|node| node as u32) {

@@ -1,4 +1,4 @@
-//! What the calendar leaves the requests of a machine: which nodes a request may take for a span, and why it may not start.
+//! The effect of the calendar on requests: the nodes that a request may take for a span, and why it may not start.
 //!
 //! This module must never know people, queues or the purpose of a window.
 
@@ -27,7 +27,7 @@ impl Machine {
             || matches!(request.access(), Some(Access::Only(_)))
     }
 
-    /// The windows that a span meets, without those that are nothing to a request.
+    /// The windows that a span meets, without those that do not concern a request.
     fn met<'a>(
         &'a self,
         request: &'a Request,
@@ -38,7 +38,7 @@ impl Machine {
         met.filter(|(_, _, window)| Machine::concerns(request, window))
     }
 
-    /// What windows leave a request of a span, without a look at the nodes.
+    /// The effect of windows on a request for a span, without a look at the nodes.
     pub(crate) fn beside(&self, request: &Request, start: f64, end: f64) -> Beside {
         if matches!(request.access(), Some(Access::Only(_))) {
             return Beside::Places;
@@ -134,7 +134,7 @@ impl Machine {
         let free = matches!(request.access(), Some(Access::Free(_)));
         let only = matches!(request.access(), Some(Access::Only(_)));
         let (Some(Access::Only(id)), Some(own), false) = (request.access(), own, inside) else {
-            // Of a window that is shared, who takes no other nodes than the own ones is not kept out.
+            // A shared window does not keep out a request that takes the nodes of its own window only.
             let shared = own.filter(|_| only).map(|own| own.sharing);
             let met = |id: WindowId, window: &Window| {
                 Machine::concerns(request, window)
@@ -142,7 +142,7 @@ impl Machine {
                     && !shared.is_some_and(|sharing| sharing.with(window.sharing))
             };
             let miss = self.calendar.last_met(start, end, met)?;
-            // Who ends sooner may be inside of the own window.
+            // A job that ends sooner may be inside of its own window.
             let spans = || own.into_iter().flat_map(|own| &own.spans);
             let sooner =
                 spans().filter(|span| span.start <= start && span.until < end).map(|span| span.until);
@@ -236,7 +236,7 @@ impl Resources {
     /// The window that keeps this request from a start at `now` until `end`, as far as that is known, and the latest end that
     /// is not known to fail. Costs no search.
     pub fn known_window_miss(&self, request: &Request, now: f64, end: f64) -> Option<(WindowId, f64)> {
-        // The window that is told is that of this end, whichever search found that the shape does not fit.
+        // The told window is that of this end, whichever search found that the shape does not fit.
         let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest(now));
         let known = known.and_then(|_| self.machine.window_miss(request, now, end));
         let miss = known.or_else(|| self.machine.outside_own(request, now, end));

@@ -1,4 +1,4 @@
-//! The cores of a job as intervals: what R says of cores, for readers that need neither names nor entries by content.
+//! The cores of a job as intervals, as R has them, for readers that need neither names nor entries by content.
 //!
 //! This module must never know how resources were chosen.
 

@@ -138,8 +138,8 @@ fn blocked(dir: &std::path::Path) -> rusqlite::Connection {
     connection
 }
 
-/// Until requests are refused because records cannot be written; returns the text. What is asked in the turn that cannot be written
-/// is answered when it is, so each question is a task of its own.
+/// Asks until a request is refused because records cannot be written; returns the text of the error. A request of the turn that cannot
+/// be written is answered when that turn is written, so each request is a task of its own.
 async fn refused(client: &Client) -> String {
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     loop {
@@ -192,7 +192,7 @@ async fn a_database_that_cannot_be_written_holds_the_instance_and_ends_nothing()
     for (key, n) in [("submitted", 2), ("running", 2), ("lost", 0), ("overlaps", 0), ("dropped", 0)] {
         assert_eq!(audit[key], json!(n), "{key} in {audit}");
     }
-    // An instance that is ended meanwhile says what it could not write, and begins again as it was.
+    // An instance that is ended meanwhile says that it could not write, and begins again as it was.
     let other = blocked(dir.path());
     drop(client.stream("job-ingest.submit", json!({ "jobspec": simulated(1, 600.0, 1200.0) })));
     refused(&client).await;

@@ -238,7 +238,7 @@ fn what_ended_while_there_was_no_scheduler_has_ended_when_there_is_one_again() {
     assert!(end(&world, later).is_some());
 }
 
-/// FEAT-80: what each job waited for, without a gap; the sum is its wait, and the reasons are those that the engine had then.
+/// FEAT-80: the reasons of each job's wait have no gap and sum up to the wait; they are those that the engine had then.
 #[test]
 fn feat_80_the_reasons_of_a_job_sum_up_to_its_wait() {
     use std::collections::BTreeSet;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use fluxgate_log::Id;
 
-/// What the process of a scheduler is made of. Commands of people, the embedded instance and the dashboard log for themselves.
+/// The crates that make up the process of a scheduler. Commands of people, the embedded instance and the dashboard log for themselves.
 const ROOMS: [&str; 8] = ["graph", "engine", "journal", "policy", "artefact", "wire", "sched", "cli"];
 
 /// The files of the scheduler's process, with their text up to the tests in them.

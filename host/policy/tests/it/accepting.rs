@@ -139,7 +139,7 @@ fn files_that_are_not_there_are_named() {
     assert_eq!(error.kind(), "read");
     let error = loader().compile_file(std::path::Path::new("/")).unwrap_err();
     assert!(error.to_string().contains("it is a folder"), "{error}");
-    // A named pipe that nobody writes to is not waited for.
+    // A named pipe without a writer is not waited for.
     let dir = tempfile::tempdir().unwrap();
     let pipe = dir.path().join("p.wasm");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -346,7 +346,7 @@ fn res_15_attributes_are_asked_within_the_contract_or_the_pass_is_anothers() {
             "outside of a pass"
         );
     }
-    // A name that nobody knows is unknown for every job.
+    // An attribute with an unknown name is unknown for every job.
     let run = "(i32.store (i32.const 640) (call $next))
         (call $numbers (i32.const 816) (i32.const 5) (i32.const 640) (i32.const 1) (i32.const 700))
         (if (f64.eq (f64.load (i32.load (i32.const 700))) (f64.load (i32.load (i32.const 700)))) (then unreachable))

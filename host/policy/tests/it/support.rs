@@ -43,7 +43,7 @@ pub struct Wat {
     pub save: String,
     pub restore: String,
     pub realloc: String,
-    /// Imports first, then data, functions and what runs at start.
+    /// Imports first, then data, functions and the code that runs at start.
     pub more: String,
 }
 

@@ -101,7 +101,7 @@ impl Matcher {
             }
             all.push(Claimed { vertex: node, units: 1, exclusive: true });
         }
-        // R names no level between the root, the nodes and what is in them; the way to each vertex leads over them.
+        // R names no level between root and nodes, or between a node and its contents; the way to each vertex leads over these levels.
         let mut known: BTreeSet<VertexId> = all.iter().map(|claim| claim.vertex).collect();
         for mut at in known.clone() {
             while let Some(above) = self.model.parent(at, self.dominant).filter(|v| known.insert(*v)) {

@@ -1,7 +1,7 @@
 //! The tool and the live scheduler's ledger on the same machine: a request fits in both or in neither, and the policies
 //! that both have take the same nodes.
 //!
-//! What differs on purpose is a table in `docs/formats.md`; no request here is about that.
+//! The intended differences are a table in `docs/formats.md`; no request here is about one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -65,11 +65,11 @@ impl Instant {
     }
 }
 
-/// What was stepped.
+/// The result of a step.
 pub(super) enum Stepped {
-    /// An event, after which a pass may be due.
+    /// An event was stepped.
     Event {
-        /// It is.
+        /// A pass is due after it.
         pass: bool,
     },
     /// No event is left.
@@ -124,7 +124,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             self.step(event, observers)?;
         }
         let changed = events != self.events();
-        // What is expected to end now is gone in every pass of this instant.
+        // Jobs that are expected to end now are gone in every pass of this instant.
         for end in ends.iter().filter(|end| end.expected) {
             self.frees(end, observers)?;
         }

@@ -53,7 +53,7 @@ pub struct Breach {
     pub time: f64,
     /// The policy.
     pub policy: String,
-    /// What it did.
+    /// The breach.
     pub error: PolicyError,
 }
 

@@ -28,7 +28,7 @@ pub struct Run<J: Iterator<Item = Job>, S> {
     begin: f64,
 }
 
-/// What was done in a step.
+/// The result of a step.
 enum Step {
     Event,
     Pass,

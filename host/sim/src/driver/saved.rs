@@ -1,7 +1,7 @@
 //! The state of a run between two instants, from which another run goes on with the same events and decisions.
 //!
-//! The engine's part is its [`Checkpoint`]. Beside it are the events that are due and the counters. What the log, the machine
-//! and the options say is not in it. Must never know files, or what observers were told.
+//! The engine's part is its [`Checkpoint`]. Beside it are the events that are due and the counters. The log, the machine and the
+//! options are not in it. Must never know files, or what observers were told.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

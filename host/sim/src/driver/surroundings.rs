@@ -1,4 +1,4 @@
-//! What a run is given besides jobs and machine.
+//! The inputs of a run besides jobs and machine.
 //!
 //! This module does not know the driver.
 
@@ -27,7 +27,7 @@ pub struct Surroundings {
     pub following: Arc<Following>,
     /// Changes of nodes.
     pub outages: Outages,
-    /// What becomes of jobs whose nodes fail.
+    /// The rule for jobs whose nodes fail.
     pub on_failure: OnFailure,
     /// Nodes that are kept for maintenance, or for some jobs.
     pub reservations: Reservations,

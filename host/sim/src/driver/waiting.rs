@@ -136,7 +136,7 @@ impl Followers {
         Followers { open, by_job, following, due: BinaryHeap::new() }
     }
 
-    /// What is not said by the groups.
+    /// The state that does not follow from the groups.
     pub(super) fn state(&self) -> FollowersState {
         let mut due: Vec<Due> = self.due.iter().map(|Reverse(due)| *due).collect();
         due.sort_unstable();

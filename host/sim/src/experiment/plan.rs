@@ -1,4 +1,4 @@
-//! The replays of an experiment, in order, each with what makes its result stale.
+//! The replays of an experiment, in order, each with the identity of its result.
 //!
 //! Must never know how a policy is executed.
 
@@ -22,7 +22,7 @@ pub struct Replay {
     pub seed: u64,
 }
 
-/// What a result is about. A result is not taken for a replay that differs in any of these.
+/// The identity of a result. A result is not taken for a replay that differs in any of these fields.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Identity<'a> {
     /// The policy with its own settings.
@@ -67,7 +67,7 @@ impl Experiment {
         drawn || self.parts.get(part).is_some_and(super::Workpart::has_seed)
     }
 
-    /// What the result of a replay is about.
+    /// The identity of the result of a replay.
     pub fn identity<'a>(
         &'a self,
         replay: &'a Replay,

@@ -1,4 +1,4 @@
-//! Experiments: what is accepted, their replays, and which results are taken.
+//! Experiments: accepted texts, their replays, and which results are taken.
 
 use std::collections::BTreeSet;
 
@@ -140,7 +140,7 @@ fn res_33_results_are_taken_if_nothing_they_depend_on_differs() {
     let text = "[[resource.config]]\nhosts = \"n[0-3]\"\ncores = \"0-7\"\n";
     assert!(file(text).starts_with("4 nodes, 32 cores, file "), "{}", file(text));
     assert_ne!(file(text), file(&format!("{text}properties = [\"fast\"]\n")));
-    // The order of keys in a line does not matter; what is no result does.
+    // The order of keys in a line does not matter; a line that is no result does.
     std::fs::write(&path, "{\"metrics\":{},\"replay\":{\"b\":1,\"a\":2}}\n{}\n").unwrap();
     let error = Results::open(&path).unwrap_err().to_string();
     assert!(error.ends_with("r.jsonl: line 2: not a result of a sweep"), "{error}");

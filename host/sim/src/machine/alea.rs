@@ -2,7 +2,7 @@
 //! a node, speed, memory of a node in kB (none without it), and partition.
 //!
 //! Nodes are named by their cluster, as `seth-0`, and ranked in the order of lines. Run times do not depend on places, so all
-//! clusters must have the same speed. The partition, and whatever follows it, is not used.
+//! clusters must have the same speed. The partition and the fields after it are not used.
 //!
 //! This module does not know the workload's jobs.
 

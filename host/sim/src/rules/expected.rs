@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What is added to a first prediction each time the job outlives the one before, in seconds.
+/// Additions to a first prediction, the next one each time the job outlives the prediction before, in seconds.
 pub const OFFSETS: [f64; 11] =
     [60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18_000.0, 36_000.0, 72_000.0, 180_000.0, 360_000.0];
 

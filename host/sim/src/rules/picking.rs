@@ -53,7 +53,7 @@ impl std::fmt::Debug for Picking {
     }
 }
 
-/// What is free behind the head.
+/// The shadow time of the head, and the extra cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Gap {
     /// Expected start of the head, seconds since the epoch.

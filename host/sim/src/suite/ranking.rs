@@ -28,7 +28,7 @@ pub struct Bounds {
     pub high: f64,
 }
 
-/// What a policy's value is more than the first policy's.
+/// A policy's value less that of the first policy.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {

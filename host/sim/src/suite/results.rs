@@ -100,7 +100,7 @@ pub struct ValueResult {
     /// Its bounds, over weeks or over parts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Bounds>,
-    /// What it is more than that of the first policy of the task.
+    /// Its difference from the value of the first policy of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
     /// The same metric of the runs by chance.

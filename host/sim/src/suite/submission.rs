@@ -62,7 +62,7 @@ impl Submission {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// What is wrong with its texts, each in a sentence.
+    /// The faults of its texts, each in a sentence.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let texts = [

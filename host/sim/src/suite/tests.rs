@@ -1,4 +1,4 @@
-//! Suites: what is accepted, what is shipped, and verdicts.
+//! Suites: accepted texts, shipped suites, and verdicts.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is said to start at once does, at any moment of a run; and how far off expected starts are.
+//! A job that is said to start at once starts at once, at any moment of a run; and how far off expected starts are.
 
 use std::sync::Arc;
 

@@ -357,7 +357,7 @@ fn res_18_checkpoints_that_are_not_good() {
     for place in (8..bytes.len()).step_by(97) {
         let mut bytes = bytes.clone();
         bytes[place] ^= 0x10;
-        // Names and times of a gzip header mean nothing. What is read may be wrong before the sum at the end tells so.
+        // Names and times of a gzip header mean nothing, so a change of them may go unnoticed.
         if let Err(error) = run(&world, &bytes) {
             let told = ["the checkpoint is damaged", "the checkpoint does not fit"];
             assert!(told.iter().any(|words| error.starts_with(words)), "{place}: {error}");

@@ -176,7 +176,7 @@ impl Session {
             self.withhold(Idset::new(), out);
             self.watch.state.agrees = Some(true);
             self.watch.state.text.clear();
-            // What such a job holds on nodes may all be lost to the inventory, and not be counted.
+            // The nodes of an unread job may all be lost to the inventory, and not be counted.
             return if second || self.watch.unread.is_empty() {
                 self.audited(true);
             } else {

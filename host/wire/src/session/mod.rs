@@ -261,7 +261,7 @@ enum Asked {
     Subscription,
 }
 
-/// What a request told, without the jobspec.
+/// A request for resources, without the jobspec.
 #[derive(Debug)]
 struct Request {
     priority: u32,

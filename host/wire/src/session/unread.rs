@@ -17,9 +17,9 @@ const TOLD_MAX: usize = 4;
 /// The jobs. See the module.
 #[derive(Debug, Default)]
 pub(super) struct Unread {
-    /// And whether their R was read.
+    /// True for a job whose R was read.
     jobs: BTreeMap<JobId, bool>,
-    /// What the engine was told.
+    /// The jobs that the engine was told of.
     told: Vec<JobId>,
 }
 
@@ -33,7 +33,7 @@ impl Unread {
         self.jobs.get(&id) == Some(&true)
     }
 
-    /// It is known, or the job holds nothing more.
+    /// Forgets a job: its R is known, or it holds nothing more.
     pub(super) fn remove(&mut self, id: JobId) {
         self.jobs.remove(&id);
     }
@@ -43,23 +43,23 @@ impl Unread {
         self.jobs.retain(|id, _| holds(id));
     }
 
-    /// None of them does, as far as can be known.
+    /// Forgets all jobs: none of them holds resources, as far as can be known.
     pub(super) fn clear(&mut self) {
         self.jobs.clear();
     }
 }
 
 impl Session {
-    /// What a job holds is not known: its R could not be read, or was read and could not be taken. A job manager without a count
-    /// has such a job's resources as free. The engine is told of all of them together before the next count, and nothing starts
-    /// before that.
+    /// Notes that the resources of a job are not known: its R could not be read, or was read and could not be taken. A job manager
+    /// without a count has the resources of such a job as free. The engine is told of all these jobs together before the next count,
+    /// and nothing starts before that.
     pub(super) fn note_unread(&mut self, id: JobId, read: bool) {
         if self.audits() {
             self.watch.unread.jobs.insert(id, read);
         }
     }
 
-    /// Tells the engine of the jobs, of many the first, if it was told others.
+    /// Tells the engine of the jobs, at most of the first [`TOLD_MAX`], if it was told of others before.
     pub(super) fn tell_unread(&mut self, out: &mut Vec<Output>) {
         let unread = &mut self.watch.unread;
         if !unread.jobs.keys().take(TOLD_MAX).eq(&unread.told) {

@@ -224,7 +224,7 @@ impl Manager {
         self.housekeeping.clear();
     }
 
-    /// Reloaded, and the broker tells nobody that it was gone.
+    /// Reloads the job manager; the broker sends no message that it was gone.
     pub fn reload_silently(&mut self) {
         self.heard_of_us = false;
         self.unload();

@@ -113,7 +113,7 @@ fn r28_upd_4_properties_decide_who_can_ever_run() {
     host.update(&json!({"property-add": {"fast": "0-1"}}));
     host.start(2, &nodes(2, 60.0));
     assert!(with_verdict(&host.run(alloc(3, 16, &wants)), 2).is_empty());
-    // FEAT-3: who waits is not denied for what is not there now.
+    // FEAT-3: a waiting job is not denied for a property that is not there now.
     let sent = host.update(&json!({"property-remove": {"fast": "0-1"}}));
     assert!(with_verdict(&sent, 2).is_empty());
     wants["attributes"]["system"]["constraints"] = json!({"properties": ["+pdat"]});

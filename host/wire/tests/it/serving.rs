@@ -155,7 +155,7 @@ fn r27_exp_and_feas_questions_get_their_answers() {
     assert!(yes.payload.is_none());
     assert!(broker.decide(vec![Action::Reply { token: first, result: Ok(()) }]).nothing());
 
-    // Pitfall 22: what can not be parsed is EINVAL, and never ENOSYS.
+    // Pitfall 22: a feasibility request that cannot be parsed is EINVAL, and never ENOSYS.
     for bad in [json!({}), json!({"jobspec": 1}), json!({"jobspec": {"version": 1}})] {
         let answer = broker.say(ask("feasibility.check", &bad, 9)).only();
         assert_eq!(answer.errnum(), errno::EINVAL, "{bad}");
@@ -201,7 +201,7 @@ fn r12_3_guests_change_nothing() {
         "sched.ping",
         "sched-fluxgate.stats-get",
         "sched-fluxgate.policy-list",
-        // FEAT-2: who asks decides what the answer is.
+        // FEAT-2: the answer depends on the user that asks.
         "sched-fluxgate.explain",
         "sched-fluxgate.when",
         "sched-fluxgate.gaps",

@@ -208,7 +208,7 @@ impl One {
     fn entries(&self, parts: &Parts<'_>) -> Result<Vec<(u32, u32)>, String> {
         let mut entries: BTreeMap<u32, u32> = BTreeMap::new();
         let inside = self.carriers.iter().filter_map(|&pool| Some((node_of(parts, pool)?, pool)));
-        // Of a chain of pools inside a node the first counts.
+        // In a chain of pools inside a node the first counts.
         let first = inside.filter(|(node, pool)| {
             self.source.get(pool).and_then(|above| node_of(parts, *above)) != Some(*node)
         });

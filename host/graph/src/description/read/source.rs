@@ -190,7 +190,7 @@ impl Description {
             Source::Grug => super::grug::load(bounded("GRUG", text)?),
             Source::Jgf => {
                 let mut described = Description::from_jgf(text)?;
-                // Of a graph alone the shorthand says all that is known.
+                // The shorthand says all that is known of a graph alone.
                 let short = described.document.get("writer").and_then(|w| w.as_str()) == Some(SHORTHAND);
                 if let Some(r) = short.then(|| R::from_json(text).ok()).flatten() {
                     super::r::fill(&mut described, &r)?;

@@ -37,7 +37,7 @@ pub(crate) struct Topology<'v> {
 pub(crate) struct Locality<'v> {
     /// Where it stands in the file.
     pub(crate) place: String,
-    /// What is in it, in the order of the file, by key.
+    /// Its parts, in the order of the file, by key.
     pub(crate) parts: Vec<(&'v str, Part<'v>)>,
 }
 
@@ -96,7 +96,7 @@ fn idset(value: &Value, place: &str) -> Result<Idset, LoadError> {
     text.parse().map_err(|e| fault(place, format!("{e}")))
 }
 
-/// What was read of one node.
+/// Counts and ids read of one node so far.
 #[derive(Default)]
 struct Reading {
     localities: usize,

@@ -91,7 +91,7 @@ pub(crate) fn load(r: &R) -> Result<Loaded, LoadError> {
     Ok(Loaded { graph, scheduling, unused, wrong_flow })
 }
 
-/// What is wrong with the description of flow, and with the flow that was made of it.
+/// The faults of the description of flow, and of the flow that was made of it.
 fn faults(described: Option<String>, graph: &Graph) -> Option<String> {
     let all = described.into_iter().chain(graph.flows.refused(&graph.names));
     all.map(|why| format!("scheduling: {why}")).reduce(|all, why| format!("{all}; {why}"))

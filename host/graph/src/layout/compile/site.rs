@@ -123,7 +123,7 @@ impl Outline<'_> {
     }
 }
 
-/// What becomes of a vertex.
+/// The decision about a vertex of a description.
 #[derive(Clone, PartialEq)]
 pub(super) enum Fate {
     Kept,
@@ -197,7 +197,7 @@ struct Hung<'d> {
     unbound: Option<String>,
     /// Host names of targets that have another name in the graph.
     renamed: BTreeMap<u32, String>,
-    /// What the graph lacks: target, type, ids.
+    /// Cores and gpus that the graph lacks: target, type, ids.
     missing: Vec<(usize, String, Idset)>,
 }
 

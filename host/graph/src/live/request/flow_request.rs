@@ -75,7 +75,7 @@ pub(super) fn gather(
         if child.exclusive == Some(true) || !child.with.is_empty() {
             return Err(fault(kind, "is neither exclusive nor contains anything"));
         }
-        // Of a range the minimum counts.
+        // The minimum of a range counts.
         let it = &graph.flows.kinds[kind as usize];
         add(kind, it.amount(&graph.names, child.count.min(), child.unit.as_deref().unwrap_or("")))?;
     }

@@ -1,6 +1,6 @@
 //! Flow against a slow model: random forests of pools, jobs with power and without, whole and partial releases, nodes
 //! that go down, restarts, reservations. The model adds up the R of every job and tries every placement of a request.
-//! Of a pool it knows only the pool that feeds it.
+//! The model knows of a pool only the pool that feeds it.
 //!
 //! `FLUXGATE_MODEL_STEPS` sets the number of steps.
 

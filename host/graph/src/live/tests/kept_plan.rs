@@ -201,7 +201,7 @@ proptest! {
 /// Jobs in the order of a queue, and how long they take.
 type Queue = Vec<(JobId, usize, f64)>;
 
-/// What a policy does that gives the first `depth` jobs of a queue reservations: each starts, or has its earliest start reserved.
+/// The pass of a policy that gives the first `depth` jobs of a queue reservations: each starts, or has its earliest start reserved.
 fn pass(
     m: &mut Resources,
     queue: &Queue,

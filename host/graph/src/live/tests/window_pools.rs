@@ -39,7 +39,7 @@ fn window(from: f64, end: f64, pool: &str, units: u64) -> WindowTerms {
 
 const GB: u64 = 1_000_000_000;
 
-/// FEAT-11: a file system's downtime. Who asks for none of it goes on starting, with not one search more.
+/// FEAT-11: a file system's downtime. A job that asks for none of its flow starts as before, with not one search more.
 #[test]
 fn feat_11_a_pool_without_nodes_is_kept() {
     let mut m = machine();
@@ -129,7 +129,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Who holds how much until when, and what is kept from when to when.
+/// Units that jobs hold, with their ends, and units that windows keep, with their spans.
 #[derive(Debug, Default)]
 struct Model {
     held: BTreeMap<u64, (u64, f64)>,
@@ -137,7 +137,7 @@ struct Model {
 }
 
 impl Model {
-    /// At every time of the span there is what it asks for, beside what is kept and held then.
+    /// At every time of the span this amount is there, beside the units that are kept and held then.
     fn fits(&self, amount: u64, now: f64, (at, end): (f64, f64)) -> bool {
         let after = |end: f64| if end > now { end } else { now.next_up() };
         let used = |time: f64| -> u64 {
@@ -163,8 +163,8 @@ impl Model {
 proptest! {
     #![proptest_config(config(300))]
 
-    /// FEAT-11: a start is admitted if and only if the pool has, at every time of its span, what it asks for beside all that is kept
-    /// then; the earliest start is the first time at which that is so; a reserved start is kept.
+    /// FEAT-11: a start is admitted if and only if the pool has, at every time of its span, the units that it asks for beside all that
+    /// is kept then; the earliest start is the first time at which that is so; a reserved start is kept.
     #[test]
     fn feat_11_amounts_over_time(steps in proptest::collection::vec(step(), 1..40), promised in any::<bool>()) {
         let (mut m, mut model, mut now, mut next) = (machine(), Model::default(), 0.0, 1);

@@ -1,5 +1,5 @@
-//! Windows against a slow model that is obviously right: a list of who holds which node until when, and the rule of the
-//! gate (FEAT-6) node by node.
+//! Windows against a slow model that is obviously right: a list of nodes with their jobs and ends, and the rule of the gate
+//! (FEAT-6) node by node.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ fn access_of(access: Option<(u8, u32)>) -> Option<Access> {
     })
 }
 
-/// Who holds which node until when, and the windows.
+/// The job on each node with its end, and the windows.
 #[derive(Debug, Clone, Default)]
 struct Model {
     nodes: u32,
@@ -170,7 +170,7 @@ impl World {
         self.m.release(JobId(id), None).unwrap();
     }
 
-    /// A window of the calendar and of the model; the calendar is as the caller, who is to take ended ones away, keeps it.
+    /// Puts a window into the calendar and the model. The calendar keeps ended windows, which the caller has to take away.
     fn window(&mut self, step: &Step) {
         let Step::Window { id, after, long, margin, overrun, nodes, every, times, sharing, float } = *step
         else {
@@ -256,7 +256,7 @@ fn promise(nodes: u32, steps: &[Step], asked: bool) {
                 let request = ask(&mut world.m, nodes, false, access);
                 if let Some(start) = world.m.earliest(&request, world.now, duration) {
                     if asked {
-                        // About a shorter job of the shape, whose place is another.
+                        // The question is about a shorter job of the shape, whose place is another.
                         world.m.earliest(&request, world.now, 1.0);
                     }
                     let id = 5000 + world.next;
@@ -407,7 +407,7 @@ fn feat_9_time_passing_searches_nothing() {
     assert!(m.match_now(&two, 1000.0, 1700.0, Placement::First).is_ok(), "the window has ended");
 }
 
-/// FEAT-23: what is known of a miss beside a floating window holds as time passes: the bound is a duration.
+/// FEAT-23: a known miss beside a floating window holds as time passes: the bound is a duration.
 #[test]
 fn feat_23_a_floating_window_bounds_durations() {
     let mut m = cluster(4, 1, 0);

@@ -64,7 +64,7 @@ impl Kind {
         matches!(self, Kind::Cache(..) | Kind::Group(..))
     }
 
-    /// Of two levels that repeat each other the one with the smaller weight is removed.
+    /// The weight of a level: of two levels that repeat each other, the one with the smaller weight is removed.
     fn weight(self) -> u8 {
         match self {
             Kind::Group(..) => 0,

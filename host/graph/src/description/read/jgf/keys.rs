@@ -27,7 +27,7 @@ pub(super) trait Keys<'de> {
     fn key<A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error>;
 }
 
-/// Reads an object into what takes its keys. `null` is an object without keys.
+/// Reads an object into a value that takes its keys. `null` is an object without keys.
 pub(super) struct Object<'o, T>(pub(super) &'o mut T);
 
 impl<'de, T: Keys<'de>> DeserializeSeed<'de> for Object<'_, T> {
@@ -57,13 +57,13 @@ impl<'de, T: Keys<'de>> Visitor<'de> for Object<'_, T> {
     }
 }
 
-/// What takes the items of an array one after the other.
+/// A value that takes the items of an array one after the other.
 pub(super) trait Items<'de> {
     /// Reads the next item; false at the end of the array.
     fn item<A: SeqAccess<'de>>(&mut self, list: &mut A) -> Result<bool, A::Error>;
 }
 
-/// Reads an array into what takes its items.
+/// Reads an array into a value that takes its items.
 pub(super) struct List<'o, T>(pub(super) &'o mut T);
 
 impl<'de, T: Items<'de>> DeserializeSeed<'de> for List<'_, T> {

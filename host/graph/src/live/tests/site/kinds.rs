@@ -1,4 +1,4 @@
-//! What policies see of resources beside nodes, cores and gpus.
+//! Resources beside nodes, cores and gpus, as policies see them.
 
 use serde_json::json;
 

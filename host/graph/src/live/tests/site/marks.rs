@@ -50,7 +50,7 @@ fn site_78_what_was_set_is_set_again_on_a_machine_read_anew() {
         again.release(JobId(2), None).unwrap();
         assert_eq!(held(&run(&mut again, 3, &beside(1, 10)).unwrap()), ["/site/chassis0/ssd1"]);
         assert_eq!(again.vertex_marks().up, marks.up);
-        // What was removed is of the machine, and comes back with its place in R.
+        // A removed property is of the machine, and comes back with its place in R.
         again.set_vertex_property("/site/chassis0/n0", "even", "").unwrap();
         again.release(JobId(3), None).unwrap();
         let mut before = m.clone();
@@ -99,7 +99,7 @@ fn site_77_a_job_that_set_properties_keep_from_every_node_waits() {
     assert_eq!(run(&mut m, 1, &text).unwrap().summary(), "rank0/core[0-3]");
 }
 
-/// A restarted scheduler is asked again for jobs that wait: what was taken from nodes for a while denies none.
+/// A restarted scheduler is asked again for jobs that wait: a property that was taken from nodes for a while denies none.
 #[test]
 fn site_77_a_job_whose_property_was_removed_from_every_node_waits() {
     let mut m = Rabbits::default().machine();
@@ -120,7 +120,7 @@ fn site_77_a_job_whose_property_was_removed_from_every_node_waits() {
     assert!(satisfiable(&mut m, &text).is_err());
 }
 
-/// What services set before the scheduler began may be what a job that waits needs.
+/// A property that services set before the scheduler began may be one that a waiting job needs.
 #[test]
 fn site_78_no_job_is_refused_for_a_property_while_those_that_were_set_are_not_known() {
     let mut m = Rabbits::default().machine();

@@ -47,7 +47,7 @@ fn site_18_35_109_types_that_the_site_names_are_granted_by_unit() {
     let alone = job(json!([{"type": "chassis", "count": 1, "exclusive": true, "with": [node(1)]}]));
     assert!(run(&mut m, 4, &alone).is_none());
     assert!(satisfiable(&mut m, &beside(1, 100)).is_ok() && satisfiable(&mut m, &beside(1, 101)).is_err());
-    // What a job holds comes back from its R.
+    // The resources that a job holds come back from its R.
     let mut again = site.machine();
     again.set_site_rules(&by_unit(&["ssd"]));
     for id in 1..=3 {
