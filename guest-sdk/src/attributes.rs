@@ -13,7 +13,7 @@ pub const MEMORY: &str = "memory";
 pub const GROUP: &str = "group";
 /// Its program, or the number of it in a log.
 pub const APPLICATION: &str = "application";
-/// What its user calls it.
+/// The name that its user gave it.
 pub const NAME: &str = "name";
 
 /// For implementations of [`Pass`]: the same questions as the functions of this module.

@@ -155,8 +155,8 @@ pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score
     }
 }
 
-/// What a pass can still start, from above: free cores, and one candidate that may fit. What does not fit once in a pass
-/// does not fit later in it.
+/// Bounds of the jobs that a pass can still start: free cores, and one candidate that may fit. A job that does not fit once in
+/// a pass does not fit later in it.
 struct Left {
     cores: u32,
     /// The last of [`Pass::next_fitting`], with its fewest cores.

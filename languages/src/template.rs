@@ -159,12 +159,12 @@ fn model(weights: &Weights, bytes: usize) -> String {
     };
     let places: Vec<String> = weights.places.iter().map(place).collect();
     format!(
-        "//! What the file `{WEIGHTS}` says of the network. `fluxgate policy new` wrote it.
+        "//! The network of the file `{WEIGHTS}`: its shape and its weights. `fluxgate policy new` wrote it.
 
 use fluxgate_networks::model::{{Model, Parts}};
 use fluxgate_networks::policy::layers;
 
-/// What the policy does, in a sentence.
+/// The rule of the policy, in a sentence.
 pub const SUMMARY: &str = {summary:?};
 
 /// The file. A section of the component has it too, so that `fluxgate policy verify` can read it.

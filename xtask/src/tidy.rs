@@ -1,6 +1,7 @@
 //! The rules of this repository that no compiler checks. They are also a test of this crate, so the suite holds them.
 //!
 //! - A source file opens with its purpose (`//!`).
+//! - A sentence of a comment has a noun of the field as subject.
 //! - A file in `host/` is short enough to be read at once.
 //! - Arrows between crates, and between the rooms of `host/graph`, point down, as ARCHITECTURE.md draws them.
 //! - Deterministic crates read no clock and draw no random numbers. (A lint forbids iteration in hash order, see
@@ -12,6 +13,7 @@
 mod limits;
 mod links;
 mod paths;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -195,6 +197,7 @@ pub(crate) fn check(root: &Path) -> Result<()> {
         let name = file.strip_prefix(root).unwrap_or(file).to_string_lossy();
         breaches.extend(judge_file(&name, &text));
         breaches.extend(judge_rooms(&name, &text));
+        breaches.extend(words::judge(&name, &text));
         paths::add_names(&text, &mut names);
     }
     for test in fs::read_dir(root.join(PYTHON_TESTS)).context(PYTHON_TESTS)? {

@@ -38,7 +38,7 @@ macro_rules! table {
                 }
             }
 
-            /// What it means, and what to do, in Markdown.
+            /// Its meaning and the action that it asks for, in Markdown.
             pub const fn meaning(self) -> &'static str {
                 match self {
                     $(Id::$name => $meaning.trim_ascii(),)+
@@ -232,7 +232,7 @@ table! {
     /// A service names vertices that the graph does not have: its storage never comes up. Correct its paths.
     PathUnknown = 1506 WARN,
 
-    // What is kept in files.
+    // Files.
     /// A journal is written to this folder.
     JournalOpened = 1601 INFO,
     /// The folder of the journal cannot be used; scheduling goes on without one. Correct it and start the scheduler again.
@@ -245,11 +245,11 @@ table! {
     JournalTorn = 1605 WARN,
     /// An entry of the audit trail is lost; correct its folder.
     AuditTrailFailed = 1606 ERROR,
-    /// What a policy has learned was read from a file.
+    /// The learned state of a policy was read from a file.
     StateRead = 1607 INFO,
-    /// What a policy has learned could not be read; it begins without.
+    /// The learned state of a policy could not be read; it begins without.
     StateUnread = 1608 ERROR,
-    /// What a policy has learned could not be written.
+    /// The learned state of a policy could not be written.
     StateNotKept = 1609 ERROR,
     /// The disk of the audit trail is too slow; entries are left out until it has written those that wait.
     AuditTrailBehind = 1610 ERROR,

@@ -85,7 +85,7 @@ fn extra_cores_are_used_up() {
     assert_eq!(bench.started(), [1, 4], "of two extra cores job 4 leaves one");
 }
 
-/// Who holds six cores is not known: it ran before the policy came.
+/// Six cores are held by a job that the policy does not know: it ran before the policy came.
 #[test]
 fn where_counting_does_not_tell_the_host_reserves() {
     let mut bench = Bench::new(10);

@@ -113,9 +113,9 @@ enum Step {
 pub struct Wrong {
     /// Column of the error, from 1.
     pub column: usize,
-    /// What was found.
+    /// The text found there.
     pub found: String,
-    /// What is accepted there.
+    /// The accepted texts.
     pub accepted: String,
 }
 

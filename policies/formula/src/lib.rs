@@ -103,7 +103,7 @@ impl Policy for Formula {
     }
 }
 
-/// What the queue adds to the request of a job.
+/// Values of the queue, beside those of the request of a job.
 #[derive(Debug, Clone, Copy, Default)]
 struct Queue {
     longest_wait: f64,
