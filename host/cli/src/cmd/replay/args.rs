@@ -77,7 +77,7 @@ pub(crate) struct Replay {
     #[arg(long, value_name = "JOBS", conflicts_with_all = ["journal", "diff", "definitions", "fair_start", "forecast"])]
     pub(crate) uncounted: Option<usize>,
     /// Jobs that run already when the first job is submitted: a table with the first line job,cores,user,ran,limit,left. They are
-    /// in no figure; see docs/formats.md.
+    /// in no figure; see docs/replay.md.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["journal", "diff", "definitions", "fair_start"])]
     pub(crate) warm: Option<PathBuf>,
     /// Jobs submitted before then are in no figure: 2002, 2002-08, 2002-08-15, 2002-08-15T01:02 (UTC), or seconds since
