@@ -38,7 +38,7 @@ pub(crate) fn of_checkpoints(
         (mine.config != theirs.config, "the settings"),
         (mine.running != theirs.running, "the jobs that hold resources"),
         (mine.pending != theirs.pending, "the jobs that wait"),
-        (mine.reservations != theirs.reservations, "the guarantees"),
+        (mine.reservations != theirs.reservations, "the reservations"),
         (mine.queues != theirs.queues, "the queues"),
         (mine.policy != theirs.policy, "the policy's state"),
         (mine.own != theirs.own, "the state of the policies that queues have of their own"),

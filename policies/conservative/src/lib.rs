@@ -25,9 +25,9 @@ pub struct Conservative {
 
 impl Policy for Conservative {
     fn info() -> Info {
-        Info::new("conservative", "Conservative backfilling: every waiting job is guaranteed a start")
+        Info::new("conservative", "Conservative backfilling: every waiting job has a reservation")
             .version(env!("CARGO_PKG_VERSION"))
-            .key("renew", Kind::Text, "promise", "order in which guarantees are made anew: promise or queue")
+            .key("renew", Kind::Text, "promise", "order in which reservations are renewed: promise or queue")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
@@ -151,7 +151,7 @@ impl Scheduling for Conservative {
 /// Version of the format of its state.
 const STATE_VERSION: u32 = 1;
 
-/// The guarantees of the last pass, so that they are made anew in their order: for each queue its number and how many there are, then
+/// The reservations of the last pass, so that they are made anew in their order: for each queue its number and how many there are, then
 /// job and start of each; numbers are little-endian.
 impl State for Conservative {
     fn save(&self) -> Saved {
@@ -170,10 +170,10 @@ impl State for Conservative {
     fn restore(&mut self, from: &str, version: u32, data: &[u8]) -> Result<(), String> {
         if (from, version) != ("conservative", STATE_VERSION) {
             return Err(format!(
-                "only guarantees that conservative saved in format {STATE_VERSION} are understood"
+                "only reservations that conservative saved in format {STATE_VERSION} are understood"
             ));
         }
-        self.reservations = reservations(data).ok_or("the guarantees are cut off or out of order")?;
+        self.reservations = reservations(data).ok_or("the reservations are cut off or out of order")?;
         Ok(())
     }
 }
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn res_18_its_state_are_the_guarantees_of_all_queues() {
+    fn res_18_its_state_are_the_reservations_of_all_queues() {
         let mut policy = Conservative::default();
         policy.reservations.insert(0, vec![(3, 100.0), (4, f64::INFINITY)]);
         policy.reservations.insert(2, vec![(1, 0.5)]);
@@ -258,14 +258,14 @@ mod tests {
             other
                 .restore("easy", 1, &saved.data)
                 .unwrap_err()
-                .contains("only guarantees that conservative saved")
+                .contains("only reservations that conservative saved")
         );
         for cut in [1, 8, 20, saved.data.len() - 1] {
             let wrong = other.restore("conservative", 1, &saved.data[..cut]).unwrap_err();
-            assert_eq!(wrong, "the guarantees are cut off or out of order", "{cut}");
+            assert_eq!(wrong, "the reservations are cut off or out of order", "{cut}");
         }
         assert_eq!(other.reservations, policy.reservations, "what is refused changes nothing");
-        // The order of the guarantees outlives the instance.
+        // The order of the reservations outlives the instance.
         let again = |restored: bool| {
             let mut bench = Bench::new(4);
             let mut policy = Conservative::default();

@@ -32,7 +32,7 @@ fn the_shadow_time_is_predicted() {
     bench.job(4).userid(2).cores(3).duration(200.0).submit();
     bench.run(&mut policy);
     assert_eq!(bench.started(), [1, 4], "job 3 would be there when the head is expected to start");
-    assert_eq!(bench.reserved(), [], "the host guarantees nothing");
+    assert_eq!(bench.reserved(), [], "the host reserves nothing");
     assert_eq!(bench.wake_at(), Some(600.0));
 }
 

@@ -5,7 +5,7 @@
 enum { PASSED_OVER_MAX = 64, DEPTH_MAX = 1000 };
 
 static const fg_key keys[] = {
-    {FG_TEXT("depth"), FG_INTEGER, FG_TEXT("1"), FG_TEXT("how many waiting jobs are guaranteed a start, 1 to 1000")},
+    {FG_TEXT("depth"), FG_INTEGER, FG_TEXT("1"), FG_TEXT("how many waiting jobs have a reservation, 1 to 1000")},
 };
 static const fg_description description = {
     FG_TEXT("easy-c"),

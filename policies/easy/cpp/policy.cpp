@@ -8,7 +8,7 @@ constexpr int passed_over_max = 64;
 constexpr int64_t depth_max = 1000;
 
 constexpr fg_key keys[] = {
-    {FG_TEXT("depth"), FG_INTEGER, FG_TEXT("1"), FG_TEXT("how many waiting jobs are guaranteed a start, 1 to 1000")},
+    {FG_TEXT("depth"), FG_INTEGER, FG_TEXT("1"), FG_TEXT("how many waiting jobs have a reservation, 1 to 1000")},
 };
 constexpr fg_description description = {
     FG_TEXT("easy-cpp"),

@@ -23,7 +23,7 @@ func init() {
 		Version: "0.1.0",
 		Summary: "EASY backfilling in Go: what does not delay the first waiting job may start before it",
 		Keys: []fluxgate.Key{
-			{Name: "depth", Kind: fluxgate.Integer, Default: "1", Help: "how many waiting jobs are guaranteed a start, 1 to 1000"},
+			{Name: "depth", Kind: fluxgate.Integer, Default: "1", Help: "how many waiting jobs have a reservation, 1 to 1000"},
 		},
 	}, configure)
 	scheduling.With(run)

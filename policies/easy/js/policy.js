@@ -19,7 +19,7 @@ export const policy = {
                     name: "depth",
                     kind: "integer",
                     default: "1",
-                    help: "how many waiting jobs are guaranteed a start, 1 to 1000",
+                    help: "how many waiting jobs have a reservation, 1 to 1000",
                 },
             ],
         };

@@ -25,7 +25,7 @@ class Policy(exports.Policy):
             summary="EASY backfilling in Python: what does not delay the first waiting job may start before it",
             config=[
                 ConfigKey(
-                    "depth", ConfigKind.INTEGER, "1", "how many waiting jobs are guaranteed a start, 1 to 1000"
+                    "depth", ConfigKind.INTEGER, "1", "how many waiting jobs have a reservation, 1 to 1000"
                 )
             ],
         )

@@ -22,7 +22,7 @@ impl Policy for Easy {
     fn info() -> Info {
         Info::new("easy", "EASY backfilling: what does not delay the first waiting job may start before it")
             .version(env!("CARGO_PKG_VERSION"))
-            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 1 to 1000")
+            .key("depth", Kind::Integer, "1", "how many waiting jobs have a reservation, 1 to 1000")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(bench.reserved(), [(2, 100.0), (3, 150.0)]);
         assert_eq!(bench.started(), [], "job 4 would delay job 3");
         bench.run(&mut Easy::default());
-        assert_eq!(bench.started(), [4], "with one guarantee it may");
+        assert_eq!(bench.started(), [4], "with one reservation it may");
     }
 
     #[test]

@@ -60,7 +60,7 @@ impl Policy for Formula {
                 "second 0 of submit: first-seen, epoch, or seconds since then",
             )
             .key("coefficients", Kind::Text, "rounded", "of f1 to f4: rounded (as published) or fitted")
-            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 0 to 1000")
+            .key("depth", Kind::Integer, "1", "how many waiting jobs have a reservation, 0 to 1000")
             .key("window", Kind::Integer, "10000", "how many waiting jobs are scored, 1 to 100000")
     }
 

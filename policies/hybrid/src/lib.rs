@@ -20,9 +20,9 @@ impl Default for Hybrid {
 
 impl Policy for Hybrid {
     fn info() -> Info {
-        Info::new("hybrid", "Backfilling with guarantees for the first waiting jobs")
+        Info::new("hybrid", "Backfilling with reservations for the first waiting jobs")
             .version(env!("CARGO_PKG_VERSION"))
-            .key("depth", Kind::Integer, "8", "how many waiting jobs are guaranteed a start, 1 to 1000")
+            .key("depth", Kind::Integer, "8", "how many waiting jobs have a reservation, 1 to 1000")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {

@@ -16,7 +16,7 @@ impl Policy for Ljf {
     fn info() -> Info {
         Info::new("ljf", "Longest job first: orders the queue by requested duration, longest first")
             .version(env!("CARGO_PKG_VERSION"))
-            .key("depth", Kind::Integer, "0", "how many waiting jobs are guaranteed a start, 0 to 1000")
+            .key("depth", Kind::Integer, "0", "how many waiting jobs have a reservation, 0 to 1000")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {

@@ -76,7 +76,7 @@ impl Policy for Multifactor {
             .key("accounts", Kind::Text, "", "users of accounts, NAME=USER USER, ...; others are their own")
             .key("favor", Kind::Text, "large", "the size that weight-size is for: large or small")
             .key("priority-full", Kind::Integer, "31", "priority that counts in full, 1 to 4294967294")
-            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 0 to 1000")
+            .key("depth", Kind::Integer, "1", "how many waiting jobs have a reservation, 0 to 1000")
             .key("window", Kind::Integer, "0", "how many waiting jobs are considered, 0 to 100000; 0: all")
     }
 

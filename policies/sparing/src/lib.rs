@@ -43,7 +43,7 @@ impl Policy for Sparing {
     fn info() -> Info {
         Info::new("sparing", "EASY that keeps nodes with what is rare for jobs that need it")
             .version(env!("CARGO_PKG_VERSION"))
-            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 1 to 1000")
+            .key("depth", Kind::Integer, "1", "how many waiting jobs have a reservation, 1 to 1000")
             .key("first", Kind::Text, "", "properties of nodes that are taken first, separated by commas")
             .key("last", Kind::Text, "", "properties of nodes that are taken last, separated by commas")
             .key(

@@ -22,7 +22,7 @@ impl Policy for Topology {
     fn info() -> Info {
         Info::new("topology", "EASY that keeps each job in one node, switch or rack where there is room")
             .version(env!("CARGO_PKG_VERSION"))
-            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 1 to 1000")
+            .key("depth", Kind::Integer, "1", "how many waiting jobs have a reservation, 1 to 1000")
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {

@@ -37,7 +37,7 @@ impl Policy for Xf {
         Info::new("xf", "Largest expansion factor first, with backfilling")
             .version(env!("CARGO_PKG_VERSION"))
             .key("formula", Kind::Text, "xf", "the score: xf, wfp or unicef")
-            .key("depth", Kind::Integer, "1", "how many waiting jobs are guaranteed a start, 0 to 1000")
+            .key("depth", Kind::Integer, "1", "how many waiting jobs have a reservation, 0 to 1000")
             .key("window", Kind::Integer, "10000", "how many waiting jobs are scored, 1 to 100000")
     }
 

@@ -344,10 +344,10 @@ impl Core {
             let job = slot.and_then(|slot| core.job(slot));
             let request = job.map(|job| job.request.clone());
             let wrong = |what: &str| ResumeError::Job { id: *id, what: what.to_owned() };
-            let request = request.ok_or_else(|| wrong("has a guarantee and does not wait"))?;
+            let request = request.ok_or_else(|| wrong("has a reservation and does not wait"))?;
             core.resources
                 .reserve(*id, &request, *start, *duration)
-                .map_err(|_| wrong("its guarantee cannot be given"))?;
+                .map_err(|_| wrong("its reservation cannot be made"))?;
         }
         let Core { queues, resources, .. } = &mut core;
         for (queue, state) in queues.iter_mut().zip(&from.queues) {

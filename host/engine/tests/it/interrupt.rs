@@ -77,7 +77,7 @@ fn what_was_decided_stands_and_the_rest_follows() {
 }
 
 #[test]
-fn a_guarantee_outlives_a_pass_that_did_not_come_to_it() {
+fn a_reservation_outlives_a_pass_that_did_not_come_to_it() {
     let mut held = Held::new(4);
     submit(&mut held.engine, 0.0, vec![(1, queued(3, 100.0, "a")), (2, queued(4, 10.0, "a"))]);
     assert_eq!(held.reservations(), [(2, 100.0)]);
@@ -93,7 +93,7 @@ fn a_guarantee_outlives_a_pass_that_did_not_come_to_it() {
 }
 
 #[test]
-fn a_guarantee_in_the_past_is_dropped() {
+fn a_reservation_in_the_past_is_dropped() {
     let mut held = Held::new(4);
     submit(&mut held.engine, 0.0, vec![(1, cores(3, 100.0)), (2, cores(4, 10.0))]);
     held.engine.step(common::alloc(3, cores(1, 50.0)), 120.0);
