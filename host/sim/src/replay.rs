@@ -56,7 +56,7 @@ fn needs_no_places(
         && !observers.iter().any(|observer| observer.wants_r() || observer.wants_passes())
 }
 
-/// The machine as one pool of cores, where nothing in a run with this first job needs their places.
+/// The machine as one pool of cores; `None` if something in a run with this first job needs their places, or the machine has no pool.
 pub fn pool<'a>(
     first: Option<&Job>,
     surroundings: &Surroundings,
@@ -69,8 +69,8 @@ pub fn pool<'a>(
     machine.pool.as_ref().filter(|_| none)
 }
 
-/// Runs a workload; with `check` the independent judge watches it, and its report is returned. The machine is scheduled as one
-/// pool of cores where nothing needs their places.
+/// Runs a workload; with `check` the independent judge watches it, and its report is returned, else `None`. The machine is
+/// scheduled as one pool of cores where nothing needs their places.
 ///
 /// # Errors
 /// As [`driver::run_with`].
@@ -90,7 +90,7 @@ pub fn run(
 /// The same for a run that writes checkpoints, or goes on from one; the judge then also checks what came before.
 ///
 /// # Errors
-/// As [`run`].
+/// As [`run`]; also [`SimError::Checkpoint`]. A run with forecasts cannot be kept.
 pub fn run_keeping(
     jobs: impl Iterator<Item = Job>,
     surroundings: &Surroundings,
@@ -115,8 +115,7 @@ pub fn run_keeping(
         Some(_) => Judge::of_pool(machine.total_cores()),
         None => Judge::new(&machine.cores, surroundings.outages.changes()),
     };
-    judge =
-        judge.with_submissions(surroundings.on_failure, &surroundings.following).with_preemptible(jobspecs);
+    judge = judge.with_submissions(surroundings.on_failure, &surroundings.following).with_jobspecs(jobspecs);
     if !machine.memory.is_empty() {
         judge = judge.with_memory(&machine.memory, jobspecs);
     }
@@ -138,19 +137,19 @@ pub fn run_keeping(
 /// The figures of one run.
 #[derive(Debug)]
 pub struct RunFigures<'a> {
-    /// Its name.
+    /// Name of the run: its policy with settings.
     pub policy: &'a str,
-    /// The part of the log, if the run is of one.
+    /// Name of the part of the log; `None` if the run is of all of it.
     pub part: Option<&'a str>,
     /// Its metrics.
     pub summary: &'a Summary,
-    /// Errors of forecasts, if any were made.
+    /// Errors of forecasts; `None` if none were made.
     pub forecasts: Option<&'a Calibrated>,
-    /// Use of flow, by kind.
+    /// Use of flow, by kind; empty for a machine without flow.
     pub flow: Vec<Usage>,
     /// Most jobs that waited at once.
     pub peak_waiting: u64,
-    /// Number of times that a failed node ended a job.
+    /// Number of times that a job ended early, as in [`Outcome::failed`].
     pub failed: u64,
     /// Number of these after which the job was submitted again.
     pub requeued: u64,
@@ -160,25 +159,25 @@ pub struct RunFigures<'a> {
     pub denied: &'a [(JobId, String)],
     /// Jobs that waited until no event was left, with the reason.
     pub never_started: &'a [(JobId, String)],
-    /// The cost of reservations, if there were any.
+    /// The cost of reservations; `None` if there were none.
     pub reservations: Option<&'a ReservationCost>,
     /// True if the judge watched it.
     pub checked: bool,
     /// The violations that the judge found.
     pub violations: &'a [String],
-    /// Real time in seconds.
+    /// Real time of the run, in seconds.
     pub seconds: f64,
-    /// Of these, in policies.
+    /// Real time in policies, in seconds.
     pub policy_seconds: f64,
     /// Fuel of policies.
     pub fuel: u64,
 }
 
 impl RunFigures<'_> {
-    /// As JSON.
+    /// The figures as a JSON object. A figure that is NaN or infinite becomes null.
     ///
     /// # Errors
-    /// A figure that JSON cannot hold.
+    /// A figure cannot be written as JSON; those of this crate all can.
     pub fn json(&self) -> serde_json::Result<Value> {
         let mut told = json!({
             "policy": self.policy,
@@ -212,7 +211,7 @@ fn listed(jobs: &[(JobId, String)]) -> Vec<Value> {
     jobs.iter().map(|(id, why)| json!({"job": id.0, "reason": why})).collect()
 }
 
-/// The document of all runs; `log` is its name, `over_all` has the figures over the parts of a log that is run in parts.
+/// The document of all runs; `log` is the name of the log, `over_all` has the figures over the parts of a log that is run in parts.
 pub fn document(
     log: &str,
     survey: &Survey,

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use fluxgate_engine::{Window, WindowKind};
 
 use fluxgate_formats::Jobspec;
+use serde_json::Value;
 
 use super::{Report, Times, Violation};
 use crate::workload::Job;
@@ -22,6 +23,8 @@ pub(super) struct Reserved {
     queues: BTreeMap<u32, String>,
     /// Jobspecs, by number, of jobs that may be ended, and the seconds after which they may.
     preemptible: BTreeMap<u32, f64>,
+    /// The reservations that jobspecs name, by the number of the jobspec.
+    named: BTreeMap<u32, String>,
 }
 
 impl Reserved {
@@ -38,10 +41,15 @@ impl Reserved {
         }
     }
 
-    pub(super) fn preemptible(&mut self, jobspecs: &[Arc<Jobspec>]) {
-        let after =
-            (1..).zip(jobspecs).filter_map(|(number, spec)| Some((number, spec.preemptible_after()?)));
-        self.preemptible = after.collect();
+    pub(super) fn jobspecs(&mut self, jobspecs: &[Arc<Jobspec>]) {
+        let numbered = || (1..).zip(jobspecs);
+        self.preemptible =
+            numbered().filter_map(|(number, spec)| Some((number, spec.preemptible_after()?))).collect();
+        let name = |spec: &Jobspec| match spec.system_attr("fluxgate.reservation")? {
+            Value::String(name) => Some(name.clone()),
+            number => number.as_u64().map(|number| number.to_string()),
+        };
+        self.named = numbered().filter_map(|(number, spec)| Some((number, name(spec)?))).collect();
     }
 
     /// The time at which a job was ended since a reservation of its nodes begins.
@@ -69,8 +77,12 @@ impl Reserved {
             (0, None) => String::new(),
             (number, None) => format!("q{number}"),
         };
+        let asks = match self.named.get(&job.jobspec).filter(|_| job.jobspec > 0) {
+            Some(name) => *name == window.name,
+            None => of.magnetic || !of.queues.is_empty(),
+        };
         window.kind == WindowKind::Dedicated
-            && (of.magnetic || !of.queues.is_empty())
+            && asks
             && (of.users.is_empty() || of.users.contains(&job.user))
             && (of.queues.is_empty() || of.queues.contains(&named()))
     }

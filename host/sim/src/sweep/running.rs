@@ -50,7 +50,7 @@ struct Holder {
     memory: memory::Amounts,
 }
 
-/// Checks one run.
+/// The check of one run, which is told of its events in the order of time.
 #[derive(Debug)]
 pub struct Judge<'a> {
     layout: Layout<'a>,
@@ -186,9 +186,9 @@ impl<'a> Judge<'a> {
         self.reserved.told(windows, queues);
     }
 
-    /// Also knows which jobs may be ended before a reservation: those of these jobspecs.
-    pub fn with_preemptible(mut self, jobspecs: &[Arc<Jobspec>]) -> Self {
-        self.reserved.preemptible(jobspecs);
+    /// Also knows the jobs that may be ended before a reservation, and the reservations that jobs name: those of these jobspecs.
+    pub fn with_jobspecs(mut self, jobspecs: &[Arc<Jobspec>]) -> Self {
+        self.reserved.jobspecs(jobspecs);
         self
     }
 
@@ -197,7 +197,7 @@ impl<'a> Judge<'a> {
         self.waiting.borrow_mut().insert(job.id, *job);
     }
 
-    /// Removes a job that is denied.
+    /// Removes a job that is denied. One that does not wait is a violation.
     pub fn denied(&mut self, id: JobId) {
         self.submissions.denied(id);
         if self.waiting.get_mut().remove(&id).is_none() {
@@ -351,7 +351,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The result of the check, at the end of the run.
+    /// The result of the check, at the end of the run. Jobs that neither started, were denied nor left are missing.
     pub fn report(mut self) -> Report {
         #[allow(clippy::disallowed_methods)] // sorted below
         let mut missing: Vec<JobId> = self.waiting.get_mut().keys().copied().collect();

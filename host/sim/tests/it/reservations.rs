@@ -66,7 +66,7 @@ fn run_in(jobs: &[Job], surroundings: &Surroundings) -> (Outcome, Vec<Row>, Repo
     let machine = machine();
     let judge =
         Judge::new(&machine.cores, &[]).with_submissions(surroundings.on_failure, &surroundings.following);
-    let judge = RefCell::new(judge.with_preemptible(&surroundings.jobspecs));
+    let judge = RefCell::new(judge.with_jobspecs(&surroundings.jobspecs));
     let (mut watch, mut rows) = (Watch(&judge), Collect::default());
     let jobs = jobs.iter().copied().inspect(|job| judge.borrow().comes(job));
     let greedy: Box<dyn Policy> = Box::new(Greedy);
@@ -158,6 +158,39 @@ fn feat_5_the_judge_has_the_rule() {
         let found = judge.report().first;
         let expected: &[Violation] = &[Violation::Reserved(JobId(1), "w".to_owned())];
         assert_eq!(found, if ok { &[] } else { expected }, "{start} {of_user:?}");
+    }
+}
+
+/// FEAT-5: a job may use the reservation that its jobspec names, and no other.
+#[test]
+fn feat_5_the_judge_knows_the_reservation_that_a_job_names() {
+    let named = |name: Value| {
+        let text = json!({"version": 1, "tasks": [{"command": ["a"], "slot": "task", "count": {"per_slot": 1}}],
+            "resources": [{"type": "slot", "count": 8, "label": "task", "with": [{"type": "core", "count": 1}]}],
+            "attributes": {"system": {"duration": 100, "fluxgate": {"reservation": name}}}});
+        vec![std::sync::Arc::new(fluxgate_formats::Jobspec::from_json(&text.to_string()).unwrap())]
+    };
+    let jobs = [Job { jobspec: 1, ..Job::new(JobId(1), 0.0, 8, 100.0, 10.0) }];
+    let row = json!([
+        {"name": "7", "kind": "dedicated", "start": 0, "duration": "1h", "ranks": "0-3", "users": [0]},
+    ]);
+    for name in [json!("7"), json!(7)] {
+        let surroundings = Surroundings {
+            reservations: file(row.clone()),
+            jobspecs: named(name),
+            ..Surroundings::default()
+        };
+        let (_, rows, report) = run_in(&jobs, &surroundings);
+        assert!(rows[0].start == 0.0 && report.ok(), "{:?}", report.first);
+        // The same start of a job that names another reservation.
+        let machine = machine();
+        let mut engine = fluxgate_engine::Engine::new(machine.resources.clone(), driver::replay_config());
+        let windows = file(row.clone()).windows(&mut engine, 0.0).unwrap();
+        let mut judge = Judge::new(&machine.cores, &[]).with_jobspecs(&named(json!("other")));
+        judge.reserves(&windows, &std::collections::BTreeMap::new());
+        judge.comes(&jobs[0]);
+        judge.starts(&rows[0], &[]);
+        assert_eq!(judge.report().first, [Violation::Reserved(JobId(1), "7".to_owned())]);
     }
 }
 
