@@ -95,10 +95,10 @@ pub enum ProjectError {
 }
 
 impl Project {
-    /// Reads a folder's file.
+    /// Reads the file [`FILE`] of a folder.
     ///
     /// # Errors
-    /// [`ProjectError::File`] names the missing or unknown key.
+    /// [`ProjectError::File`]: the file cannot be read, a key is missing or unknown, or its name or language is not accepted.
     pub fn read(folder: &Path) -> Result<Self, ProjectError> {
         let file = folder.join(FILE);
         let wrong = |reason: String| ProjectError::File { file: file.clone(), reason };
@@ -128,7 +128,8 @@ impl Project {
         self.folder.join("build")
     }
 
-    /// Builds it into a folder, and returns the component there.
+    /// Runs the command `build` with `out` as the variable OUT, makes a component of a core module, and returns its path,
+    /// `out/NAME.wasm`. `out` is created if it is missing.
     ///
     /// # Errors
     /// [`ProjectError`] names the failure, and for a command the packages of its tools.
@@ -154,7 +155,7 @@ impl Project {
         Ok(output)
     }
 
-    /// Runs the author's tests. False if the folder has none.
+    /// Runs the command `test` with `out` as the variable OUT. False if the folder has none.
     ///
     /// # Errors
     /// [`ProjectError`] when they fail or cannot be run.

@@ -30,7 +30,7 @@ pub enum Language {
 }
 
 impl Language {
-    /// All of them.
+    /// All languages, Rust first.
     pub const ALL: [Language; 7] = [
         Language::Rust,
         Language::C,
@@ -54,7 +54,7 @@ impl Language {
         }
     }
 
-    /// The language with this name.
+    /// The language of this name.
     ///
     /// # Errors
     /// A sentence that lists the names.

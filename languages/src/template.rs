@@ -22,7 +22,7 @@ pub enum Template {
 }
 
 impl Template {
-    /// All of them.
+    /// All templates.
     pub const ALL: [Template; 4] =
         [Template::MlpKernel, Template::MlpFlat, Template::Linear, Template::Formula];
 

@@ -9,12 +9,12 @@ use std::fmt;
 pub struct Trained {
     /// SHA-256 of the log as it was published, 64 hexadecimal digits in lower case.
     pub log: String,
-    /// The smallest and the largest number of the jobs that were seen, as the log numbers them; without, all its jobs.
+    /// Smallest and largest number of the jobs that were seen, as the log numbers them; `None` for all its jobs.
     pub jobs: Option<(u64, u64)>,
 }
 
 impl Trained {
-    /// Reads `HASH` or `HASH:FIRST-LAST`.
+    /// Reads `HASH` or `HASH:FIRST-LAST`. Hexadecimal digits may be in upper case.
     ///
     /// # Errors
     /// The text found and what is accepted.
@@ -37,16 +37,16 @@ impl Trained {
         Ok(Trained { log: log.to_ascii_lowercase(), jobs: jobs.flatten() })
     }
 
-    /// All of them, separated by commas.
+    /// Reads a list with commas between its items; an empty text is an empty list.
     ///
     /// # Errors
-    /// The first that is none.
+    /// The error of the first item that is not accepted.
     pub fn list(text: &str) -> Result<Vec<Trained>, String> {
         text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(Trained::parse).collect()
     }
 
-    /// True if jobs with these numbers, smallest and largest, of the log with this SHA-256 may be among those that were
-    /// seen.
+    /// True if jobs with these numbers, smallest and largest, of the log with this SHA-256 (in lower case) may be among those
+    /// that were seen.
     pub fn saw(&self, log: &str, (first, last): (u64, u64)) -> bool {
         self.log == log && self.jobs.is_none_or(|(from, to)| from <= last && first <= to)
     }

@@ -67,9 +67,9 @@ pub struct Place {
 pub struct Weights {
     /// The model that it describes.
     pub model: Model,
-    /// Its metadata without the prefix `fluxgate.`; other keys of the file are left out.
+    /// Its metadata by key, without the prefix `fluxgate.`; without `format`, and without keys that do not have the prefix.
     pub said: BTreeMap<String, String>,
-    /// Its layers.
+    /// The places of its layers, first to last.
     pub places: Vec<Place>,
 }
 
@@ -102,13 +102,13 @@ impl Weights {
         Ok(Weights { model, said, places })
     }
 
-    /// The logs that it was trained on.
+    /// The logs that it was trained on; empty if the file does not tell them.
     pub fn trained_on(&self) -> Vec<Trained> {
         let all = self.said.get("trained-on").map_or("", String::as_str);
         Trained::list(all).unwrap_or_default()
     }
 
-    /// A line for people.
+    /// A description in one line: kind, widths, features, mode and backfilling.
     pub fn summary(&self) -> String {
         let text = |key: &str| self.said.get(key).map_or("", String::as_str);
         let widths: Vec<String> = std::iter::once(self.model.network.inputs())
@@ -209,10 +209,10 @@ fn layers(file: &[u8], header: usize, metadata: &Metadata) -> Result<(Vec<Place>
     Ok((places, layers))
 }
 
-/// The file that a component was made of, if it has one.
+/// The file of weights that a component was made of; `None` without the section [`SECTION`].
 ///
 /// # Errors
-/// The bytes are no component.
+/// The bytes are not WebAssembly, or are damaged. A core module is accepted.
 pub fn of_component(component: &[u8]) -> Result<Option<Vec<u8>>, String> {
     for payload in wasmparser::Parser::new(0).parse_all(component) {
         let payload = payload.map_err(|error| format!("not a WebAssembly component: {error}"))?;
@@ -228,20 +228,20 @@ pub fn of_component(component: &[u8]) -> Result<Option<Vec<u8>>, String> {
 /// Decisions that were recorded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Recording {
-    /// Number of rows of each.
+    /// Number of rows of each decision.
     pub rows: usize,
     /// Number of features of a row.
     pub width: usize,
-    /// Observations, one after the other.
+    /// Features by decision, row and place in the row.
     pub observations: Vec<f32>,
     /// True for rows that could be picked, by decision and row.
     pub masks: Vec<bool>,
-    /// The rows that were picked.
+    /// The row that was picked, of each decision.
     pub actions: Vec<usize>,
 }
 
 impl Recording {
-    /// Reads and checks a file.
+    /// Reads and checks a file. Its reader bounds its length, by [`RECORDING_BYTES_MAX`].
     ///
     /// # Errors
     /// The fault: the tensor, what was found and what is accepted.

@@ -1,4 +1,6 @@
 //! From a core module to a component of the contract, whatever the language of the module.
+//!
+//! Must never know how a component is run.
 
 use wasmparser::{Encoding, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
@@ -54,7 +56,7 @@ pub enum WrapError {
     Mismatch(String),
 }
 
-/// True for the first bytes of a core module, false for those of a component.
+/// True if the bytes begin as those of a core module; false for a component and for anything else.
 pub fn is_core_module(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\0asm\x01\0\0\0")
 }

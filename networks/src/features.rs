@@ -12,15 +12,15 @@ pub const FEATURES_MAX: usize = 16;
 /// A waiting job, as a pass shows it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Waiting {
-    /// Number of the candidate in its pass.
+    /// Number of the candidate in its pass; it has no meaning in another pass.
     pub candidate: u32,
-    /// Id.
+    /// Job id (RFC 19); in a replay, the number of the job in the log.
     pub id: u64,
-    /// Submission, seconds.
+    /// Submission (`t_submit`), seconds since the epoch; in a replay, seconds in the time base of the workload.
     pub submit: f64,
     /// Requested duration, seconds; infinite without a limit.
     pub duration: f64,
-    /// Fewest cores.
+    /// Fewest cores that the request accepts.
     pub cores: u32,
     /// Fewest nodes, 0 where the request names none.
     pub nodes: u32,
@@ -31,7 +31,7 @@ pub struct Waiting {
 /// The state of machine and queue around the jobs.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Around {
-    /// Time of the pass, seconds.
+    /// Time of the pass, seconds in the time base of [`Waiting::submit`].
     pub now: f64,
     /// All cores of the machine.
     pub cores: u32,
@@ -41,12 +41,12 @@ pub struct Around {
     pub free_nodes: u32,
     /// Number of waiting jobs.
     pub waiting: u32,
-    /// Seconds until the reserved start of the first job that waits; 0 where there is none.
+    /// Seconds until the reserved start of the first waiting job; 0 without one, and where the host does not tell it (no component does).
     pub gap: f64,
 }
 
 impl Around {
-    /// True if free counts alone let the job start now.
+    /// True if the free cores and nodes are enough for the job. Reservations and constraints are not looked at.
     pub fn fits(&self, job: &Waiting) -> bool {
         job.cores <= self.free_cores && job.nodes <= self.free_nodes
     }
@@ -80,7 +80,7 @@ impl Scales {
         [self.wait, self.duration, self.cores, self.users]
     }
 
-    /// Of constants in the order of [`Scales::NAMES`]; `None` if one is out of its range.
+    /// Constants in the order of [`Scales::NAMES`]. `None` if one is not finite or below 0, or if `wait` or `duration` is 0.
     pub fn of(values: [f64; 4]) -> Option<Self> {
         let [wait, duration, cores, users] = values;
         let positive = |value: f64| value.is_finite() && value > 0.0;
@@ -97,7 +97,7 @@ impl Scales {
 /// The description of one feature.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Feature {
-    /// Name.
+    /// Name within its set, such as `wait`.
     pub name: &'static str,
     /// Formula. w: wait in s, r: requested seconds, n: cores, u: user, N: cores of the scale or of the machine, F: free
     /// cores, Q: waiting jobs; names in capitals are scales.
@@ -182,10 +182,10 @@ fn larger(value: f64, bound: f64) -> f64 {
 }
 
 impl Set {
-    /// All of them.
+    /// All sets.
     pub const ALL: [Set; 3] = [Set::RlScheduler1, Set::Queue1, Set::Gap1];
 
-    /// Name with version.
+    /// Name with version, such as `queue-1`; the value of `fluxgate.features` in a file of weights.
     pub fn name(self) -> &'static str {
         match self {
             Set::RlScheduler1 => "rlscheduler-1",
@@ -194,12 +194,12 @@ impl Set {
         }
     }
 
-    /// The set of this name.
+    /// The set of this name; `None` if there is none.
     pub fn named(name: &str) -> Option<Set> {
         Set::ALL.into_iter().find(|set| set.name() == name)
     }
 
-    /// Its features, in order.
+    /// Its features, in the order of the places of a row.
     pub fn features(self) -> &'static [Feature] {
         match self {
             Set::RlScheduler1 => &RLSCHEDULER_1,
@@ -213,7 +213,7 @@ impl Set {
         self.features().len()
     }
 
-    /// Writes the row of a job. `out` has at least [`Set::width`] places; more are left as they are.
+    /// Writes the row of a job into the first [`Set::width`] places of `out`; a shorter `out` gets as many values as it holds.
     pub fn row(self, job: &Waiting, around: &Around, scales: &Scales, out: &mut [f32]) {
         let wait = larger(around.now - job.submit, 0.0);
         let cores = f64::from(job.cores);
@@ -277,7 +277,7 @@ impl Set {
         }
     }
 
-    /// Writes a row without a job.
+    /// Writes a row without a job: the padding of each feature.
     pub fn pad(self, out: &mut [f32]) {
         for (out, feature) in out.iter_mut().zip(self.features()) {
             *out = feature.padding;

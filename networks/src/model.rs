@@ -28,11 +28,11 @@ pub struct View {
 /// An observation: rows and the jobs that they are of.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Seen {
-    /// Rows one after the other; those without a job are padding.
+    /// Features of all [`View::rows`] rows, row after row; rows without a job are padding. An environment may append values.
     pub values: Vec<f32>,
-    /// True for rows that may be picked.
+    /// For each row, true if it may be picked; false for padding.
     pub allowed: Vec<bool>,
-    /// The jobs of the first rows.
+    /// The jobs of the first rows, at most [`View::rows`].
     pub jobs: Vec<Waiting>,
     /// The state of machine and queue around the jobs.
     pub around: Around,
@@ -41,7 +41,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The only row that may be picked, if there is no other.
+    /// The row that may be picked if exactly one may; `None` for no row and for several.
     pub fn only(&self) -> Option<usize> {
         let mut rows = self.allowed.iter().enumerate().filter(|(_, allowed)| **allowed);
         let (row, _) = rows.next()?;
@@ -69,9 +69,9 @@ pub struct PlainLayer {
     pub inputs: usize,
     /// Number of outputs.
     pub outputs: usize,
-    /// By output, then input.
+    /// Weights by output, then input.
     pub weights: Vec<f32>,
-    /// By output.
+    /// A bias for each output.
     pub bias: Vec<f32>,
 }
 
@@ -82,7 +82,7 @@ pub struct Parts<'a> {
     pub features: &'a str,
     /// `NAME=VALUE` of [`Scales`], separated by commas; those that are not named have their defaults.
     pub scales: &'a str,
-    /// Number of rows.
+    /// Number of rows, 1 to [`ROWS_MAX`].
     pub window: &'a str,
     /// Name of a [`Rule`].
     pub rows: &'a str,
@@ -94,7 +94,7 @@ pub struct Parts<'a> {
     pub mode: &'a str,
     /// Name of a [`Backfill`].
     pub backfill: &'a str,
-    /// `first`: of equal logits the first row.
+    /// Choice among equal logits: `first`, the first row, is the only value.
     pub ties: &'a str,
     /// Layers, first to last.
     pub layers: Vec<PlainLayer>,
@@ -131,8 +131,8 @@ pub fn scales(text: &str) -> Result<Scales, String> {
 }
 
 impl View {
-    /// The observation of some of the waiting jobs, of which those may be picked that `allowed` says. All of them are
-    /// allowed if they may be picked at all; jobs without a row cannot be picked.
+    /// Writes the observation of these waiting jobs to `seen`. A job with a row may be picked if `allowed` says so; a job
+    /// without a row cannot be picked.
     pub fn see(
         &self,
         around: &Around,
@@ -161,7 +161,7 @@ impl View {
 }
 
 impl Model {
-    /// Checks all parts.
+    /// Checks all parts, and makes the model of them.
     ///
     /// # Errors
     /// The first fault, with field, what was found and what is accepted.
@@ -194,15 +194,15 @@ impl Model {
         Ok(Model { view: View { set, scales, rows, rule }, network, mode, backfill })
     }
 
-    /// The logits of an observation, by row.
+    /// Writes the logits of an observation, by row; a kernel gives none for padding.
     pub fn logits(&self, seen: &Seen, out: &mut Vec<f32>) {
         self.network.logits(&seen.values, self.view.set.width(), seen.jobs.len(), out);
     }
 
-    /// The row that it picks; `None` where none is allowed.
+    /// The row with the largest logit, of equal ones the first; `None` where no row may be picked. `logits` gets the logits.
     ///
     /// # Errors
-    /// The row of a logit that is no number.
+    /// The first allowed row whose logit is NaN.
     pub fn pick(&self, seen: &Seen, logits: &mut Vec<f32>) -> Result<Option<usize>, usize> {
         self.logits(seen, logits);
         crate::network::largest(logits, &seen.allowed)
@@ -212,7 +212,7 @@ impl Model {
     /// allowed. The same for the same seed, number of the decision and jobs; see [`crate::noise`].
     ///
     /// # Errors
-    /// The row of a logit that is no number.
+    /// The first allowed row whose logit is NaN.
     pub fn sample(
         &self,
         seen: &Seen,

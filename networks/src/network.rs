@@ -32,8 +32,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Of weights by output, then input (the order of PyTorch's `Linear`), and a bias for each output. `None` if their
-    /// numbers do not agree.
+    /// Makes a layer of weights by output, then input (the order of PyTorch's `Linear`), and a bias for each output.
+    /// `None` if there are not inputs * outputs weights, or not one bias for each output.
     pub fn new(inputs: usize, outputs: usize, weights: &[f32], bias: &[f32]) -> Option<Layer> {
         if weights.len() != inputs.checked_mul(outputs)? || bias.len() != outputs {
             return None;
@@ -145,7 +145,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Name.
+    /// Name, the value of `fluxgate.network` in a file of weights.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Kernel => "kernel",
@@ -153,7 +153,7 @@ impl Kind {
         }
     }
 
-    /// The kind of this name.
+    /// The kind of this name; `None` if there is none.
     pub fn named(name: &str) -> Option<Kind> {
         [Kind::Kernel, Kind::Flat].into_iter().find(|kind| kind.name() == name)
     }
@@ -168,7 +168,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Of layers that fit to each other, at least one and at most [`LAYERS_MAX`]; a kernel ends with one output.
+    /// Makes a network of 1 to [`LAYERS_MAX`] layers that fit to each other, a kernel with one output; `None` for any others.
     pub fn new(kind: Kind, layers: Vec<Layer>) -> Option<Network> {
         let fit = layers.windows(2).all(|pair| pair[0].outputs == pair[1].inputs);
         let last = layers.last()?.outputs;
@@ -187,13 +187,13 @@ impl Network {
         &self.layers
     }
 
-    /// Inputs of the first layer.
+    /// Number of inputs of the first layer: features of a row, for [`Kind::Flat`] times rows.
     pub fn inputs(&self) -> usize {
         self.layers.first().map_or(0, Layer::inputs)
     }
 
-    /// Logits of rows of `width` features each. A kernel gives one for each of the first `rows`, a flat network, whose
-    /// input is all of `values`, one for each output.
+    /// Writes the logits of rows of `width` features each to `out`. A kernel gives one for each of the first `rows` rows; a flat
+    /// network, whose input is all of `values`, gives one for each output. Panics for a kernel if `width` is 0.
     pub fn logits(&self, values: &[f32], width: usize, rows: usize, out: &mut Vec<f32>) {
         out.clear();
         match self.kind {
@@ -263,10 +263,10 @@ impl Network {
     }
 }
 
-/// The row with the largest logit among those allowed; of equal ones the first.
+/// The row with the largest logit among those allowed, of equal ones the first; `None` where none is allowed.
 ///
 /// # Errors
-/// The row of an allowed logit that is no number.
+/// The first allowed row whose logit is NaN.
 pub fn largest(logits: &[f32], allowed: &[bool]) -> Result<Option<usize>, usize> {
     let mut best: Option<(usize, f32)> = None;
     for (row, (logit, allowed)) in logits.iter().zip(allowed).enumerate() {

@@ -46,7 +46,7 @@ fn log2(number: u64) -> i64 {
     log as i64
 }
 
-/// A number from the standard distribution of Gumbel, -ln(-ln u), for a seed, the number of a decision and a job.
+/// A number from the standard distribution of Gumbel, -ln(-ln u), for a seed, the number of a decision and a job. Always finite.
 pub fn gumbel(seed: u64, decision: u64, job: u64) -> f64 {
     // u is an odd multiple of 2^-64, so neither 0 nor 1.
     let [bits, _] = philox([decision, job], seed);
@@ -57,11 +57,11 @@ pub fn gumbel(seed: u64, decision: u64, job: u64) -> f64 {
     sum as f64 * (LN_2 / (1_u64 << DIGITS) as f64)
 }
 
-/// The row whose logit and number have the largest sum among those allowed; of equal ones the first. `noise` gives the
-/// number of a row.
+/// The row with the largest sum of logit and noise among those allowed, of equal sums the first; `None` where none is
+/// allowed. `noise` gives the number of a row.
 ///
 /// # Errors
-/// The row of an allowed logit that is no number.
+/// The first allowed row whose sum is NaN.
 pub fn sampled(
     logits: &[f32],
     allowed: &[bool],

@@ -21,17 +21,17 @@ use crate::model::{Seen, View};
 /// How picks are carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// `commit`.
+    /// `commit`: a picked job that does not fit is committed, and nothing else is picked until it has started.
     Commit,
-    /// `pass`.
+    /// `pass`: in each pass one job after the other is picked; the first that does not fit gets a reservation.
     Pass,
 }
 
 impl Mode {
-    /// All of them.
+    /// Both modes.
     pub const ALL: [Mode; 2] = [Mode::Commit, Mode::Pass];
 
-    /// Name.
+    /// Name, the value of `fluxgate.mode` in a file of weights.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Commit => "commit",
@@ -43,7 +43,7 @@ impl Mode {
 /// The jobs that start before a picked one that has to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backfill {
-    /// `none`.
+    /// `none`: no job.
     None,
     /// `frozen`: in the order of the queue, jobs whose requested end is before the shadow time, which is computed once,
     /// from requested ends; no others. The rule of Zhang et al. (SC 2020).
@@ -53,10 +53,10 @@ pub enum Backfill {
 }
 
 impl Backfill {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Backfill; 3] = [Backfill::None, Backfill::Frozen, Backfill::Easy];
 
-    /// Name.
+    /// Name, the value of `fluxgate.backfill` in a file of weights.
     pub fn name(self) -> &'static str {
         match self {
             Backfill::None => "none",
@@ -66,22 +66,22 @@ impl Backfill {
     }
 }
 
-/// Why a job was not started or reserved.
+/// The reason for which a job was not started or reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// It has to wait.
+    /// The job has to wait: too few resources are free, or a reservation would be delayed.
     Waits,
-    /// It cannot run, or has left the queue.
+    /// The job can never run, or is not eligible, for example because it has left the queue.
     Never,
-    /// The pass has to end.
+    /// The pass has to end: it has made as many decisions as it may, or its host failed.
     Over,
 }
 
-/// One pass of a host.
+/// One pass of a host: the SDK in a component, or the engine in an environment.
 pub trait World {
     /// Time and counts, staged decisions included.
     fn around(&mut self) -> Around;
-    /// All waiting jobs of this pass, in the order of the queue; without those that were started or reserved in it.
+    /// Appends all waiting jobs of this pass to `out`, in the order of the queue, without those that were started or reserved in it.
     fn jobs(&mut self, out: &mut Vec<Waiting>);
     /// True if a job could start now without delaying a reservation.
     fn fits(&mut self, job: &Waiting) -> bool;
@@ -92,7 +92,7 @@ pub trait World {
     /// # Errors
     /// The reason of the host.
     fn start(&mut self, job: &Waiting) -> Result<(), Refused>;
-    /// Reserves the earliest start of a job until the next pass.
+    /// Reserves the earliest start of a job until the next pass, and returns it in seconds; infinite if there is none.
     ///
     /// # Errors
     /// The reason of the host.
@@ -102,7 +102,7 @@ pub trait World {
 /// Requested end, seconds, and cores of a running job.
 type Held = (f64, u32);
 
-/// See the [module](self).
+/// Makes the passes of a trained policy, and keeps its state between them; see the [module](self).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Picker {
     view: View,
@@ -133,7 +133,7 @@ pub struct Picker {
 }
 
 impl Picker {
-    /// With nothing running. With `ask_single` questions with one possible answer are asked too.
+    /// A picker with nothing running. With `ask_single` questions with one possible answer are asked too.
     pub fn new(view: View, mode: Mode, backfill: Backfill, ask_single: bool) -> Picker {
         Picker {
             view,
@@ -158,12 +158,12 @@ impl Picker {
         self.beyond
     }
 
-    /// The job that is to start next, with the mode `commit`.
+    /// Id of the committed job; `None` without one. Only [`Mode::Commit`] commits jobs.
     pub fn committed(&self) -> Option<u64> {
         self.committed
     }
 
-    /// A job ended.
+    /// Tells that a job ended. Jobs that this picker did not start are ignored.
     pub fn ended(&mut self, job: u64) {
         if let Some((_, cores)) = self.running.remove(&job) {
             self.held -= u64::from(cores);
@@ -180,7 +180,7 @@ impl Picker {
         }
     }
 
-    /// One pass. `ask` picks a row that may be picked, or answers `None`: the pass ends there.
+    /// Makes one pass. `ask` picks a row that may be picked, or answers `None`: the pass ends there.
     pub fn pass(
         &mut self,
         world: &mut dyn World,
@@ -378,7 +378,7 @@ impl Picker {
         }
     }
 
-    /// The state for a successor.
+    /// The state for a successor: the committed job, its shadow time and the running jobs. [`Picker::restore`] reads it.
     pub fn save(&self) -> Vec<u8> {
         let mut data = Vec::new();
         data.push(u8::from(self.committed.is_some()));

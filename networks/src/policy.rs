@@ -34,7 +34,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// With nothing running.
+    /// A policy of this model with nothing running, which picks the row with the largest logit.
     pub fn new(model: Model) -> Learned {
         let picker = Picker::new(model.view, model.mode, model.backfill, false);
         let (seen, logits) = (Seen::default(), Vec::new());
@@ -47,12 +47,12 @@ impl Learned {
         self.seed = (seed != 0).then_some(seed);
     }
 
-    /// Whether the logit of each row that may be picked is told as the annotation `sched.logit` of its job.
+    /// Whether each question tells the logits of the jobs that were shown, as the annotations `sched.logit` of these jobs.
     pub fn tell(&mut self, tells: bool) {
         self.tells = tells;
     }
 
-    /// One pass.
+    /// Makes one pass.
     ///
     /// # Panics
     /// If a logit is no number: the host then goes on without this policy.
@@ -80,7 +80,7 @@ impl Learned {
         }
     }
 
-    /// Events since the last call.
+    /// Takes the events since the last call; of these only ends of jobs count.
     pub fn observe(&mut self, events: &[JobEvent]) {
         for event in events {
             if let Happened::Ended { .. } = event.what {
@@ -99,7 +99,7 @@ impl Learned {
     /// Takes over the state of a policy of this kind, whatever its weights are.
     ///
     /// # Errors
-    /// It is of another version, or damaged.
+    /// The version is neither this one nor the one before, or the state is damaged. The policy is then unchanged.
     pub fn restore(&mut self, version: u32, data: &[u8]) -> Result<(), String> {
         let damaged = || "the state is damaged".to_string();
         let (decisions, picker) = match version {
@@ -121,8 +121,8 @@ fn json(logit: f32) -> String {
     if logit.is_finite() { format!("{logit:?}") } else { format!("\"{logit}\"") }
 }
 
-/// Layers of the tensors of a file: for each layer its inputs, outputs, and the places in bytes of its weights and its
-/// bias, both f32 with the smallest byte first.
+/// Layers of the tensors of a file: for each layer its inputs, outputs, and the places in bytes of its weights and its bias,
+/// both f32 with the smallest byte first. A tensor that is not whole in the file becomes an empty list.
 pub fn layers(file: &[u8], places: &[(usize, usize, usize, usize)]) -> Vec<PlainLayer> {
     let numbers = |from: usize, count: usize| -> Vec<f32> {
         let bytes = file.get(from..from + 4 * count).unwrap_or_default();

@@ -25,10 +25,10 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Rule; 3] = [Rule::First, Rule::Interleaved, Rule::Split];
 
-    /// Name.
+    /// Name, the value of `fluxgate.rows` in a file of weights.
     pub fn name(self) -> &'static str {
         match self {
             Rule::First => "first",
@@ -37,7 +37,7 @@ impl Rule {
         }
     }
 
-    /// The rule of this name.
+    /// The rule of this name; `None` if there is none.
     pub fn named(name: &str) -> Option<Rule> {
         Rule::ALL.into_iter().find(|rule| rule.name() == name)
     }

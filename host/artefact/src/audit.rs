@@ -17,7 +17,7 @@ pub const FILES_MAX: u32 = 8;
 /// Longest line that is written, bytes; a longer one is cut to a note of its size.
 pub const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// The trail; see the module.
+/// The audit trail of one file and its older ones; see the [module](self).
 #[derive(Debug, Clone)]
 pub struct Trail {
     path: PathBuf,
@@ -30,12 +30,12 @@ impl Trail {
         Trail { path: path.to_owned(), bytes_max: FILE_BYTES_MAX }
     }
 
-    /// The same with another size of files.
+    /// The same with another size, in bytes, at which a file is closed. The entry that reaches it is still whole.
     pub fn with_bytes_max(self, bytes_max: u64) -> Trail {
         Trail { bytes_max, ..self }
     }
 
-    /// Where it is.
+    /// Path of the newest file; the older ones have `.1` to `.8` behind it.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -46,10 +46,11 @@ impl Trail {
         name.into()
     }
 
-    /// Appends one entry. It is on the disk when this returns.
+    /// Appends one entry. It is on the disk when this returns, but the folder of a new file is not synced. Folders of the path are created
+    /// if missing, with the mode of the umask.
     ///
     /// # Errors
-    /// The error of the file system.
+    /// The error of the file system. The entry is then not certain to be in the trail.
     pub fn append(&self, entry: &Value) -> io::Result<()> {
         if fs::metadata(&self.path).is_ok_and(|meta| meta.len() >= self.bytes_max) {
             for number in (1..FILES_MAX).rev() {
@@ -74,10 +75,11 @@ impl Trail {
         file.sync_data()
     }
 
-    /// All entries, the oldest first. A line that a crash cut short is left out.
+    /// All entries of all files, the oldest first; empty without a file. A line that a crash cut short is left out, with the entry that was
+    /// appended to it.
     ///
     /// # Errors
-    /// The error of the file system, other than a missing file.
+    /// The error of the file system, other than a missing file, and `InvalidData` for a line that is not UTF-8.
     pub fn read(&self) -> io::Result<Vec<Value>> {
         let mut entries = Vec::new();
         let files = (1..=FILES_MAX).rev().map(|number| self.older(number)).chain([self.path.clone()]);

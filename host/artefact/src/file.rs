@@ -5,8 +5,9 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-/// Writes a file in place of an existing one. A reader sees the old content or the new one; the new one is on the
-/// disk when this returns. `mode` has the bits of the file's mode; those of the umask are removed.
+/// Writes a file in place of an existing one. A reader sees the old content or the new one. The new content is on the disk before it
+/// takes the name; the folder is not synced, so a power failure may bring the old content back. `mode` has the bits of the file's mode;
+/// those of the umask are removed.
 ///
 /// # Errors
 /// The error of the file system; the file is then unchanged.

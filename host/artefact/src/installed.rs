@@ -10,11 +10,13 @@ use crate::keys::signature_path;
 /// Mode of an installed file: all users may read it.
 const MODE: u32 = 0o644;
 
-/// Install a component as `NAME.wasm`, in place of one of that name, with its signature if it has one. The signature is
-/// written first and removed last, so a signed component is never without its signature.
+/// Installs a component as `NAME.wasm`, in place of one of that name, with its signature if it has one; returns its path. The signature is
+/// written, or that of the replaced component removed, before the component is: a signed component is never installed without its
+/// signature, and the replaced one may lose its own. The folder is created if missing.
 ///
 /// # Errors
-/// The error of the file system; the folder is then unchanged.
+/// The error of the file system. The component is then the old one or absent, except after a failed sync of the folder; its signature may
+/// be the new one or removed.
 pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = folder.join(format!("{name}.wasm"));
@@ -30,7 +32,7 @@ pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>)
     Ok(path)
 }
 
-/// Remove a component and its signature. False if there was no such component.
+/// Removes a component and then its signature. False if there was no such component; a signature alone is removed all the same.
 ///
 /// # Errors
 /// The error of the file system.

@@ -31,7 +31,7 @@ pub enum KeyError {
         /// The error of the system.
         error: std::io::Error,
     },
-    /// A folder or a file that others can write.
+    /// A folder or a file that others can write, or a folder with too many keys.
     #[error("{path}: {problem}", path = path.display())]
     NotOurs {
         /// The folder or file.
@@ -52,9 +52,9 @@ pub enum KeyError {
     /// Signed with a key that is not trusted.
     #[error("signed with key {id}, which is not trusted; trusted are {trusted}")]
     Unknown {
-        /// The signature's key.
+        /// Number of the signature's key, 16 hexadecimal digits.
         id: String,
-        /// The trusted ones.
+        /// Numbers and names of the trusted keys, or `none`.
         trusted: String,
     },
     /// The component differs from the signed one.
@@ -62,7 +62,7 @@ pub enum KeyError {
         "the signature of key {id} is not of this component: it was changed after it was signed, or the signature is another's"
     )]
     Wrong {
-        /// The key that the signature names.
+        /// Number of the key that the signature names, 16 hexadecimal digits.
         id: String,
     },
 }
@@ -86,21 +86,21 @@ impl std::fmt::Debug for Key {
 /// A signature that was verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
-    /// Name of the trusted key.
+    /// Name of the trusted key: that of its file, without ending.
     pub key: String,
-    /// Its number.
+    /// Number of the key, 16 hexadecimal digits.
     pub id: String,
-    /// The comment that the signature covers.
+    /// The trusted comment, which the signature covers.
     pub comment: String,
 }
 
-/// Keys that are trusted.
+/// The keys that are trusted; none by default.
 #[derive(Debug, Clone, Default)]
 pub struct Keys {
     keys: Vec<Key>,
 }
 
-/// The path of the signature of a component.
+/// The path of the signature of a component: `.minisig` behind the component's own.
 pub fn signature_path(component: &Path) -> PathBuf {
     let mut name = component.as_os_str().to_owned();
     name.push(".minisig");
@@ -144,10 +144,10 @@ fn ours(path: &Path) -> Result<(), KeyError> {
 }
 
 impl Keys {
-    /// All keys (`*.pub`) of a folder.
+    /// All keys (`*.pub`) of a folder, which may have none.
     ///
     /// # Errors
-    /// [`KeyError`] for a folder or key that others can write, an invalid key, or more than [`KEYS_MAX`].
+    /// [`KeyError`] for a folder or key that cannot be read or that others can write, an invalid key, or more than [`KEYS_MAX`].
     pub fn open(folder: &Path) -> Result<Keys, KeyError> {
         let failed = |error| KeyError::File { path: folder.to_owned(), error };
         let mut paths = Vec::new();
@@ -167,15 +167,15 @@ impl Keys {
         Ok(Keys { keys })
     }
 
-    /// One key from its file.
+    /// One key from its file. Owner and mode of the file are not checked: the caller has chosen to trust it.
     ///
     /// # Errors
-    /// [`KeyError`] if it is invalid.
+    /// [`KeyError`] if the file cannot be read or is no public key.
     pub fn one(path: &Path) -> Result<Keys, KeyError> {
         Ok(Keys { keys: vec![key(path)?] })
     }
 
-    /// The keys, by the names of their files.
+    /// The keys, in the order of the names of their files.
     pub fn iter(&self) -> impl Iterator<Item = &Key> {
         self.keys.iter()
     }
@@ -237,7 +237,7 @@ fn key(path: &Path) -> Result<Key, KeyError> {
     Ok(Key { name, id, key })
 }
 
-/// A new pair of keys: the texts of the public and the secret key's file. The secret one is encrypted with the
+/// A new pair of keys: the texts of the public and the secret key's file. The secret one has the comment, and is encrypted with the
 /// password, unless that is empty.
 ///
 /// # Errors
@@ -254,10 +254,11 @@ pub fn generate(comment: &str, password: &str) -> Result<(String, String), Strin
     Ok((public.into_string(), secret.into_string()))
 }
 
-/// The text of a signature of these bytes.
+/// The text of a signature of these bytes, with the key in the file `secret`. An empty password is for a key that is not encrypted.
+/// `comment` is the trusted comment, one line that the signature covers.
 ///
 /// # Errors
-/// [`KeyError`] if the file is no secret key, or the password is not that of the key.
+/// [`KeyError`] if the file cannot be read or is no secret key, or the password is not that of the key.
 pub fn sign(component: &[u8], secret: &Path, password: &str, comment: &str) -> Result<String, KeyError> {
     let malformed = |error: minisign::PError| KeyError::Malformed {
         path: secret.to_owned(),

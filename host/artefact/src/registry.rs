@@ -38,7 +38,7 @@ pub const SIGNATURE_TYPE: &str = "application/vnd.fluxgate.minisig";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
-    /// Not a reference.
+    /// Not a reference or target, or a version that is no tag.
     #[error("{found:?}: {problem}; expected {expected}")]
     Reference {
         /// The text given.
@@ -71,7 +71,7 @@ pub enum RegistryError {
     TooLarge {
         /// The URL of the request.
         url: String,
-        /// The limit.
+        /// The limit, bytes.
         limit: u64,
     },
     /// A text that must not become part of a request.
@@ -89,9 +89,9 @@ pub enum RegistryError {
     Digest {
         /// The URL of the request.
         url: String,
-        /// The digest of the content.
+        /// The digest of the content, 64 hexadecimal digits.
         found: String,
-        /// The requested digest.
+        /// The requested digest, 64 hexadecimal digits.
         wanted: String,
     },
     /// A manifest of something else than a component.
@@ -216,7 +216,8 @@ fn is_tag(text: &str) -> bool {
         && text.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric() || first == b'_')
 }
 
-/// The file in which container tools keep the credentials of this user.
+/// The file in which container tools keep the credentials of this user: `config.json` of `DOCKER_CONFIG`, or of `~/.docker`. `None` if
+/// neither that variable nor `HOME` is set. The file need not exist.
 pub fn docker_config() -> Option<PathBuf> {
     let folder = match std::env::var_os("DOCKER_CONFIG") {
         Some(dir) if !dir.is_empty() => PathBuf::from(dir),

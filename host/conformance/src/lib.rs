@@ -13,7 +13,8 @@
 //! ```
 //!
 //! The kit runs small worlds on the engine with a fresh instance of the component as the policy, and compares the
-//! decisions. All input is fixed: the same component and limits give the same report, on any machine.
+//! decisions. All input is fixed: the same component and limits give the same report, on any machine, unless a call reaches
+//! its deadline. A loader [without a clock](Loader::without_clock) has no deadline.
 //!
 //! - [`Check`] is one line of the report; [`CHECKS`] names them all.
 //! - `world` makes machines and jobs, `drive` runs them, `recorder` records the calls between engine and component.

@@ -18,11 +18,11 @@ pub struct Measured {
     pub started: usize,
     /// The breach of the contract, if there was one; the figures then end there.
     pub breach: Option<String>,
-    /// The counters of the instance.
+    /// The counters of the instance: fuel, and time if the loader has a clock.
     pub counters: Snapshot,
 }
 
-/// Runs a mixed load, and queues of a thousand and of ten thousand jobs, and measures the cost.
+/// Runs a mixed load, and queues of a thousand and of ten thousand jobs, each with a fresh instance, and measures the cost.
 ///
 /// # Errors
 /// [`LoadError`] if the component cannot be started with these settings.

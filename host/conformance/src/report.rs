@@ -40,11 +40,11 @@ pub const CHECKS: [(&str, &str); 26] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As required.
+    /// The component behaves as required.
     Pass,
-    /// Not as required.
+    /// The component does not behave as required.
     Fail,
-    /// Not applicable, or not possible.
+    /// The check does not apply to the component, or was not made after an earlier failure.
     Skip,
 }
 
@@ -53,9 +53,9 @@ pub enum Verdict {
 pub struct Check {
     /// Its name, one of [`CHECKS`].
     pub name: &'static str,
-    /// Its question, for people.
+    /// The requirement, for people: that of [`CHECKS`].
     pub asks: &'static str,
-    /// Its result.
+    /// The result of the check.
     pub verdict: Verdict,
     /// The reason, or a figure for a passed check. May be empty.
     pub reason: String,
@@ -64,28 +64,28 @@ pub struct Check {
 /// The verdicts on a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The policy's name, if it could be described.
+    /// The policy's name; `None` if the component could not be loaded.
     pub policy: Option<String>,
-    /// Its own version.
+    /// The policy's own version; `None` if the component could not be loaded.
     pub version: Option<String>,
-    /// `sha256:` and 64 hexadecimal digits.
+    /// `sha256:` and 64 hexadecimal digits; `None` if the component could not be loaded.
     pub digest: Option<String>,
     /// Every check of [`CHECKS`], in that order.
     pub checks: Vec<Check>,
 }
 
 impl Report {
-    /// True if no check failed.
+    /// True if no check failed. Skipped checks do not count.
     pub fn passed(&self) -> bool {
         self.failed().next().is_none()
     }
 
-    /// The failed checks.
+    /// The failed checks, in the order of the report.
     pub fn failed(&self) -> impl Iterator<Item = &Check> {
         self.checks.iter().filter(|check| check.verdict == Verdict::Fail)
     }
 
-    /// A check by its name.
+    /// A check by its name; `None` for a name that is not in [`CHECKS`].
     pub fn get(&self, name: &str) -> Option<&Check> {
         self.checks.iter().find(|check| check.name == name)
     }

@@ -8,7 +8,9 @@ use std::str::FromStr;
 use fluxgate_graph::{Request, Resources, Totals};
 use serde::{Deserialize, Serialize};
 
-/// A part of the machine.
+/// A part of the machine, counted in cores.
+///
+/// It is parsed from the texts of [`AMOUNTS`]; the error of any other text says what is accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Amount {
     /// A number of cores.
@@ -23,7 +25,7 @@ pub enum Amount {
 pub const AMOUNTS: &str = "a number of cores, or a text like \"64\", \"8 nodes\" or \"25%\"";
 
 impl Amount {
-    /// The amount in cores of a machine, including nodes that are down.
+    /// The amount in cores of a machine with these totals, including nodes that are down. An amount may exceed the machine.
     pub fn cores(self, totals: &Totals) -> u64 {
         let (cores, nodes) = (u64::from(totals.cores), u64::from(totals.nodes.max(1)));
         match self {
@@ -67,16 +69,17 @@ impl std::fmt::Display for Amount {
 /// The bounds of one queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueBounds {
-    /// Most that its jobs hold at one time.
+    /// Most cores that its jobs hold at one time; `None` for no bound.
     pub ceiling: Option<Amount>,
-    /// Amount that jobs of other queues leave free, less what its own jobs hold.
+    /// Cores that jobs of other queues leave free, less those that its own jobs hold; `None` for none.
     pub floor: Option<Amount>,
 }
 
 /// Checks that the bounds of all queues are consistent.
 ///
 /// # Errors
-/// A floor above its ceiling, or floors of more than the whole machine, as far as shares tell.
+/// A floor above the ceiling of its queue, where both have the same unit, or floors in percent of more than 100 together; in
+/// words.
 pub fn check_bounds(bounds: &BTreeMap<String, QueueBounds>) -> Result<(), String> {
     let mut shares = 0.0;
     for (queue, QueueBounds { ceiling, floor }) in bounds {

@@ -21,7 +21,7 @@ use crate::policy::Policy;
 use crate::policy_error::PolicyError;
 
 impl Engine {
-    /// The state of the engine, for [`Engine::resume`]. `None` while a swap is under way; the caller then asks again
+    /// Makes a checkpoint of the engine, for [`Engine::resume`]. `None` while a swap is under way; the caller then asks again
     /// later.
     ///
     /// A policy that can save a state is asked for it. A policy that fails to save has failed, as it would in a swap.
@@ -46,7 +46,7 @@ impl Engine {
 
     /// As [`Engine::checkpoint`], after the events since the last pass were delivered to the policies that observe. A policy
     /// that is resumed afterwards lacks none of them: it is told of events only of jobs that it knows, and the jobs that started
-    /// since its last pass do not wait any more.
+    /// since its last pass do not wait any more. [`Checkpoint::is_delivered`] is then true.
     pub fn checkpoint_delivered(&mut self, now: f64) -> Option<(Checkpoint, Vec<Action>)> {
         if self.policies.is_swapping() {
             return None;
@@ -78,7 +78,7 @@ impl Engine {
     /// when they are swapped in. The orders stay as they are.
     ///
     /// # Errors
-    /// The name of a policy that failed, and how.
+    /// The name of the first policy that failed, and its error. It stays the active policy.
     pub fn show_waiting(&mut self, now: f64) -> Result<(), (String, PolicyError)> {
         let Engine { core, policies } = self;
         for scope in policies.scopes() {
@@ -104,8 +104,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Goes on from a checkpoint. `jobspec` returns the jobspecs of waiting jobs. `policy` is a fresh instance of the
-    /// default policy, `None` for the built-in one; `own` are the policies of single queues, by queue.
+    /// An engine that goes on from a checkpoint. `jobspec` returns the jobspec of a waiting job, `None` if it is missing.
+    /// `policy` is a fresh instance of the default policy, and `own` are those of single queues, by queue. A policy that the
+    /// checkpoint lacks is dropped; where one is missing, the built-in policy decides.
     ///
     /// # Errors
     /// [`ResumeError`] names the part of the checkpoint that does not fit.
@@ -119,8 +120,8 @@ impl Engine {
         Engine::resumed(core, checkpoint, policy, own)
     }
 
-    /// As [`Engine::resume`], on a machine that the caller has read already, in the place of that of the checkpoint. It has to be
-    /// the same one; which of its nodes are up is said by the checkpoint.
+    /// As [`Engine::resume`], on a machine that the caller has read already, in the place of that of the checkpoint. It must be the
+    /// same machine; the checkpoint says which of its nodes are up.
     ///
     /// # Errors
     /// As [`Engine::resume`].

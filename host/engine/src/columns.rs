@@ -17,17 +17,17 @@ pub struct JobColumns {
     pub t_submit: Vec<f64>,
     /// Requested seconds; infinite without a limit.
     pub duration: Vec<f64>,
-    /// RFC 27 priority, 1..=4294967295.
+    /// RFC 27 priority, 1..=4294967295; 4294967295 is expedited.
     pub priority: Vec<u32>,
     /// Submitting user.
     pub userid: Vec<u32>,
-    /// Index of the job's queue.
+    /// Index of the job's queue; [`Machine::queues`] has its name.
     pub queue: Vec<u32>,
-    /// Fewest nodes, 0 when the request names none.
+    /// Fewest nodes with which the request is satisfied, 0 when it names none.
     pub nodes: Vec<u32>,
-    /// Fewest cores.
+    /// Fewest cores with which the request is satisfied.
     pub cores: Vec<u32>,
-    /// Fewest GPUs.
+    /// Fewest GPUs, 0 for none.
     pub gpus: Vec<u32>,
 }
 
@@ -37,7 +37,7 @@ impl JobColumns {
         self.id.len()
     }
 
-    /// Are there no rows?
+    /// True without any row.
     pub fn is_empty(&self) -> bool {
         self.id.is_empty()
     }
@@ -48,15 +48,15 @@ impl JobColumns {
 pub enum JobEventKind {
     /// It became pending.
     Pending,
-    /// It received resources; `value` is the expected end, infinite without limit.
+    /// It received resources; `value` is the expected end in seconds since the epoch, infinite without limit.
     Started,
-    /// It released all resources; `value` is the time at which it received them.
+    /// It released all resources; `value` is the time at which it received them, seconds since the epoch.
     Ended,
     /// It left the queue without starting.
     Removed,
     /// Its priority changed; `value` is the new one.
     Priority,
-    /// Its expected end changed; `value` is the new end.
+    /// Its expected end changed; `value` is the new end in seconds since the epoch, infinite without limit.
     Expiration,
 }
 
@@ -67,20 +67,20 @@ pub struct JobEvent {
     pub kind: JobEventKind,
     /// The job.
     pub job: JobId,
-    /// Time, seconds since the epoch.
+    /// Time of the event, seconds since the epoch.
     pub time: f64,
-    /// See [`JobEventKind`].
+    /// A value as [`JobEventKind`] says; 0 for other kinds.
     pub value: f64,
 }
 
 /// Totals of the resources that the scheduler may use; mirrors `fluxgate:policy/machine.totals`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MachineTotals {
-    /// All nodes.
+    /// All nodes, also those that are down.
     pub nodes: u32,
-    /// All cores.
+    /// All cores, also those of nodes that are down.
     pub cores: u32,
-    /// All GPUs.
+    /// All GPUs, also those of nodes that are down.
     pub gpus: u32,
     /// Nodes that are up and not held by any job.
     pub free_nodes: u32,
@@ -97,7 +97,7 @@ pub struct MachineTotals {
 /// The machine as a policy sees it outside of a pass (inside a pass, it queries the [`Pass`](crate::Pass)).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
-    /// Totals.
+    /// Totals of resources and jobs.
     pub totals: MachineTotals,
     /// Names of the queues by index; the anonymous queue has the empty name.
     pub queues: Arc<[String]>,

@@ -23,48 +23,50 @@ pub enum OnBreach {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Candidates offered in one pass of one queue. Default 1,000,000: more than the jobs of any queue seen so far.
+    /// Most candidates offered in one pass of one queue. Default 1,000,000: more than the jobs of any queue seen so far.
     pub candidates_per_pass_max: u64,
-    /// Starts plus reservations decided in one pass of one queue. Default 2,048, so that events are processed between
+    /// Most starts plus reservations decided in one pass of one queue. Default 2,048, so that events are processed between
     /// two passes. Jobs that this bound keeps from starting are candidates of the next pass.
     pub decisions_per_pass_max: u64,
-    /// Reservations that may stand at once, over all queues. Default 4,096.
+    /// Most reservations that stand at once, over all queues. Default 4,096.
     pub reservations_max: usize,
-    /// Bytes of annotation (keys and values) that a policy may attach to one job in one pass. Default 4 KiB.
+    /// Most bytes of annotations (keys and JSON values) that a policy attaches to one job in one pass. Default 4 KiB.
     pub annotation_bytes_per_job_max: u64,
-    /// Bytes of annotation over a whole pass. Default 256 KiB.
+    /// Most bytes of annotations over a whole pass. Default 256 KiB.
     pub annotation_bytes_per_pass_max: u64,
-    /// Different annotation keys that a policy may attach to one job while it waits. Default 64.
+    /// Most different annotation keys that a policy attaches to one job while it waits. Default 64.
     pub annotation_keys_per_job_max: u64,
-    /// Annotations that a policy may make in one pass, over all jobs. Default 32,768.
+    /// Most annotations that a policy makes in one pass, over all jobs. Default 32,768.
     pub annotations_per_pass_max: u64,
     /// The behaviour after a breach. Default: the built-in policy decides.
     pub on_breach: OnBreach,
-    /// Jobs whose keys are requested in one call. Default 16,384: a call of well under a millisecond.
+    /// Most jobs whose keys are requested in one call; 0 counts as 1. Default 16,384: a call of well under a millisecond.
     pub keys_per_call: usize,
-    /// Events kept for a policy until its next call; at this number they are delivered at once. Default 16,384.
+    /// Most events, and most jobs to be keyed, kept for a policy until its next call; at this number they are delivered at once.
+    /// Default 16,384.
     pub events_per_call: usize,
-    /// Waiting jobs keyed by a successor between two passes of the active policy. Default 16,384.
+    /// Most waiting jobs keyed by a successor between two passes of the active policy; 0 counts as 1. Default 16,384.
     pub warm_up_per_step: usize,
-    /// Named queues. Default 1,024; a job for one more is denied.
+    /// Most queues, the anonymous one included. Default 1,024; a job for one more is denied.
     pub queues_max: usize,
-    /// The placement of jobs for which neither jobspec nor policy names one.
+    /// The placement of jobs for which neither jobspec nor policy nor queue names one. Default [`Placement::First`].
     pub placement: Placement,
-    /// The placement of such jobs in some queues, by name.
+    /// The placement of jobs of some queues, by name, for which neither jobspec nor policy names one.
     pub queue_placements: BTreeMap<String, Placement>,
-    /// Ceilings and floors of queues, by name.
+    /// Ceilings and floors of queues, by name; empty for no bounds. See [`check_bounds`](crate::check_bounds).
     pub queue_bounds: BTreeMap<String, QueueBounds>,
     /// The vertices beside cores and gpus that the R of jobs names, where the machine has the graph of a site.
     pub record_format: RecordFormat,
     /// Rules of the site about the resources of jobs, beside their jobspecs. An engine keeps the rules that it began with.
     #[serde(skip_serializing_if = "SiteRules::is_empty")]
     pub site_rules: SiteRules,
-    /// Annotate jobs with the reason why they wait and the time when they may start. Off in a replay.
+    /// Annotate jobs with the reason why they wait and the time when they may start (RFC 27). Default on; off in a
+    /// replay.
     pub annotate: bool,
     /// Annotate jobs with the reason in a form for programs too (`sched.reason`). Default off.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub annotate_reason: bool,
-    /// Write the R of a job that starts. Without it [`Action::Start`](crate::Action::Start) has an empty R, for a
+    /// Write the R of a job that starts. Default on. Without it [`Action::Start`](crate::Action::Start) has an empty R, for a
     /// driver that commits nothing (a replay for metrics alone). The ledger has the allocation in both cases.
     pub write_r: bool,
 }

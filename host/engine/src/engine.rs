@@ -37,17 +37,19 @@ use crate::trace::PassTrace;
 pub struct RunningJob<'a> {
     /// The job.
     pub id: JobId,
-    /// The queue that it waited in, if that is known; empty for the anonymous one.
+    /// The queue that it waited in, empty for the anonymous one; `None` if unknown.
     pub queue: Option<&'a str>,
-    /// Its user, if that is known.
+    /// Its user; `None` if unknown.
     pub userid: Option<u32>,
     /// Its start, seconds since the epoch.
     pub start: f64,
-    /// The end of its limit, infinite without.
+    /// The end of its limit, or of the instance without a limit, seconds since the epoch; infinite without either.
     pub end: f64,
 }
 
-/// The scheduler without clock and I/O. Starts with the built-in policy; see [`Engine::swap`].
+/// The scheduler without clock and I/O. It starts with the built-in policy; see [`Engine::swap`].
+///
+/// `now` is the time in seconds since the epoch in every method. The caller passes finite times that never go back.
 pub struct Engine {
     pub(crate) core: Lendable<Core>,
     pub(crate) policies: Policies,
@@ -60,7 +62,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    /// An engine over these resources, with no jobs.
+    /// An engine over these resources with these settings, under the built-in policy and without jobs.
     pub fn new(resources: Resources, config: Config) -> Self {
         Engine::over(Core::new(resources, config))
     }
@@ -69,17 +71,17 @@ impl Engine {
         Engine { core: Lendable::new(core), policies: Policies::default() }
     }
 
-    /// The ledger and the graph, for reading.
+    /// The machine and its ledger, for reading.
     pub fn resources(&self) -> &Resources {
         &self.core.resources
     }
 
-    /// The settings.
+    /// The settings in force.
     pub fn config(&self) -> &Config {
         &self.core.config
     }
 
-    /// Counters.
+    /// Counters since the engine was made.
     pub fn stats(&self) -> Stats {
         self.core.stats
     }
@@ -94,12 +96,12 @@ impl Engine {
         self.core.running.len()
     }
 
-    /// Jobs that hold resources, ascending.
+    /// Ids of jobs that hold resources, ascending.
     pub fn running_ids(&self) -> impl Iterator<Item = JobId> {
         self.core.running.keys().copied()
     }
 
-    /// Jobs that hold resources with what is known of each, ascending.
+    /// Jobs that hold resources with the data known of each, by ascending id.
     pub fn running_jobs(&self) -> impl Iterator<Item = RunningJob<'_>> {
         let queue = |id: QueueId| self.core.queues.get(id as usize).map(|queue| &*queue.name);
         self.core.running.iter().map(move |(id, job)| RunningJob {
@@ -111,7 +113,7 @@ impl Engine {
         })
     }
 
-    /// Jobs that wait, ascending.
+    /// Ids of jobs that wait, ascending.
     pub fn pending_ids(&self) -> impl Iterator<Item = JobId> {
         self.core.pending_after(None).map(|(id, _)| id)
     }
@@ -121,24 +123,25 @@ impl Engine {
         Some(&self.core.job(self.core.slot_of(id)?)?.reason)
     }
 
-    /// Nodes that are idle and of no use to any waiting job. Costs a look at each node for each different request.
+    /// Nodes that are idle and of no use to any waiting job; none while no job waits. Costs a look at each node for each
+    /// different request.
     pub fn unused_nodes(&self, now: f64) -> UnusedNodes {
         self.core.unused_nodes(now)
     }
 
-    /// True if a pass is due at this time.
+    /// True if a call of [`Engine::pass`] is due at this time: for a queue, for a window, or because a swap is under way.
     pub fn needs_pass(&self, now: f64) -> bool {
         let turns = self.core.windows.wake.is_some_and(|wake| wake <= now);
         turns || self.policies.is_swapping() || self.core.queues.iter().any(|queue| queue.is_due(now))
     }
 
     /// True if the last call of [`Engine::pass`] made another one necessary at the same time, without any event: a job
-    /// lost its reservation, for which jobs of other queues may have waited. A few times in a row at most.
+    /// lost its reservation, for which jobs of other queues may have waited. At most three times in a row.
     pub fn repeats_pass(&self) -> bool {
         self.core.repeats > 0
     }
 
-    /// The next time at which a pass is due although no event happens, seconds since the epoch.
+    /// The next time at which a pass is due although no event happens, seconds since the epoch; `None` if there is none.
     pub fn next_wake(&self) -> Option<f64> {
         let wakes = self.core.queues.iter().filter_map(|queue| queue.wake);
         wakes.chain(self.core.windows.wake).min_by(f64::total_cmp)
@@ -158,22 +161,22 @@ impl Engine {
         self.core.interrupt.seen
     }
 
-    /// Interrupts the next call of [`Engine::pass`] at this check.
+    /// Interrupts the next call of [`Engine::pass`] at this check; `None` takes that back.
     pub fn interrupt_at(&mut self, look: Option<u64>) {
         self.core.interrupt.at = look;
     }
 
-    /// Makes traces of passes from now on, or no longer; see [`PassTrace`].
+    /// Makes traces of passes from now on, or no longer; see [`PassTrace`]. Traces that were not taken are dropped.
     pub fn set_tracing(&mut self, on: bool) {
         self.core.tracing = on.then(Box::default);
     }
 
-    /// The traces of the passes since the last call, in order.
+    /// The traces of the passes since the last call, in order; empty without tracing.
     pub fn take_traces(&mut self) -> Vec<PassTrace> {
         self.core.tracing.as_mut().map_or_else(Vec::new, |tracing| std::mem::take(&mut tracing.passes))
     }
 
-    /// Processes an event. See [`Action`] for the results.
+    /// Processes an event. The driver carries out the returned actions in order; the list may be empty.
     pub fn step(&mut self, event: Event, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         self.core.stats.event(&event);
@@ -279,7 +282,8 @@ impl Engine {
         out
     }
 
-    /// Advances swaps, and makes the passes that are due.
+    /// Turns windows that begin or end, advances swaps, and makes a pass for each queue that is due. The driver
+    /// carries out the returned actions in order.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         self.core.passed.clear();

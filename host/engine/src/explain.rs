@@ -26,18 +26,20 @@ pub struct Explanation {
     pub queue: String,
     /// Name of the policy that decides that queue, empty for a running job.
     pub policy: String,
-    /// For a waiting job, why it waits: true at the time of the question.
+    /// The reason for which it waits, true at the time of the question; `None` for a running job.
     pub reason: Option<Reason>,
-    /// All that is in its way; see [`Obstacle`].
+    /// All that is in its way; see [`Obstacle`]. Empty for a running job.
     pub obstacles: Vec<Obstacle>,
-    /// Jobs before it in the order of its queue.
+    /// Number of jobs before it in the order of its queue; 0 for a running job.
     pub ahead: u64,
-    /// Earliest start beside running jobs as long as these are expected to run, and reserved starts, ignoring other waiting
-    /// jobs; `None` when it could not start on the nodes that are up, or is running. Never later than the expected start.
+    /// Earliest start, seconds since the epoch, beside running jobs as long as these are expected to run, and reserved starts,
+    /// ignoring other waiting jobs; `None` when it could not start on the nodes that are up, or is running. Never later than
+    /// the expected start.
     pub earliest: Option<f64>,
-    /// Start of its reservation, or an estimate, as the engine told it.
+    /// Start of its reservation, or an estimate, as the engine told it, seconds since the epoch; `None` if it was told none.
     pub t_estimate: Option<f64>,
-    /// Its expected start; `None` when nothing was asked about starts, or it is running.
+    /// Its expected start; `None` for a running job, for one behind more jobs than were copied, and without copied jobs unless
+    /// the engine told it a start that is not past.
     pub expected: Option<Expected>,
 }
 
@@ -49,8 +51,8 @@ impl Engine {
     }
 }
 
-/// Seconds until something, as far as they are worth telling: in minutes when there are more than some. Every text that
-/// tells a time says it in these words.
+/// The words in which every text tells a time to wait: a duration (RFC 23) in whole seconds, above ten minutes in whole minutes;
+/// `now` for less than half a second, a negative number or NaN.
 pub fn about(seconds: f64) -> String {
     let step = if seconds > 600.0 { 60.0 } else { 1.0 };
     match (seconds / step).round() * step {
@@ -60,7 +62,7 @@ pub fn about(seconds: f64) -> String {
 }
 
 impl Questions {
-    /// Explains what a job waits for; `None` for ids that neither wait nor run.
+    /// Explains what a job waits for. `None` for ids that neither wait nor run, and for waiting jobs that are not in the copy.
     pub fn explain(&mut self, id: JobId) -> Option<Explanation> {
         if self.holders.contains_key(&id) {
             return Some(Explanation {
@@ -93,7 +95,7 @@ impl Questions {
         })
     }
 
-    /// The text about a job that runs; `None` for other ids.
+    /// The text about a job that runs, with the time left of its limit; `None` for other ids.
     pub fn running_text(&self, id: JobId) -> Option<String> {
         let holder = self.holders.get(&id)?;
         Some(match holder.end.is_finite() {
@@ -106,7 +108,7 @@ impl Questions {
 }
 
 impl Explanation {
-    /// When it may start, in words; only one time is told.
+    /// Its expected start in words, seen from `now`; only one time is told.
     pub fn when(&self, now: f64) -> String {
         let Some(Expected { start, source, .. }) = self.expected else {
             return match self.earliest {
@@ -126,7 +128,8 @@ impl Explanation {
         }
     }
 
-    /// One line for people. `show` says how other jobs are called.
+    /// The reason, the start and the number of jobs ahead in one line; empty for a running job. `show` says how other jobs are
+    /// called.
     pub fn text(&self, now: f64, show: &dyn Fn(JobId) -> String) -> String {
         let Some(reason) = &self.reason else { return String::new() };
         let reason = reason.text(show);

@@ -72,12 +72,13 @@ fn in_window(
     Ok(())
 }
 
-/// RFC 27 feasibility: could this request ever be satisfied, within the bounds of its queue, and in the window that it names
-/// or that is for its queue? Only the inventory
-/// decides, not node status or allocations, so [`Resources::inventory`] gives the same answer as the ledger.
+/// Answers RFC 27 feasibility: whether a request could ever be satisfied, within the bounds of its queue, and in the window that
+/// it names or that is for its queue. Only the inventory decides, not node status or allocations, so [`Resources::inventory`]
+/// gives the same answer as the ledger.
 ///
 /// # Errors
-/// `EINVAL` for an invalid request, or a window that it cannot use, `EOVERFLOW` for one that this machine can never satisfy.
+/// `EINVAL` for an invalid request, or a window that it cannot use, `EOVERFLOW` for one that this machine can never satisfy within
+/// the bounds of queues.
 pub fn feasibility(
     resources: &mut Resources,
     bounds: &BTreeMap<String, QueueBounds>,

@@ -37,9 +37,9 @@ pub struct Forecast {
     /// The job.
     pub id: JobId,
     /// Expected start, seconds since the epoch; `None` if unknown: its resources are down, or held by jobs without a
-    /// limit.
+    /// limit, and it has no reservation.
     pub start: Option<f64>,
-    /// Start of its reservation.
+    /// Start of its reservation, seconds since the epoch; `None` without one.
     pub reserved: Option<f64>,
 }
 
@@ -96,7 +96,8 @@ pub(crate) fn first_in_order(core: &Core, most: usize) -> Vec<Slot> {
 }
 
 impl Engine {
-    /// Does this job wait without a reserved or estimated start of the engine, or with one that is past?
+    /// True if this job waits without a reserved or estimated start of the engine, or with one that is past. False for a job that
+    /// does not wait.
     pub fn lacks_estimate(&self, id: JobId, now: f64) -> bool {
         let core = &*self.core;
         let job = core.slot_of(id).and_then(|slot| core.job(slot));
@@ -146,7 +147,7 @@ impl ForecastBase {
         self.jobs.len()
     }
 
-    /// Expected starts, in the order in which they were found. `now` is the time of the base.
+    /// Expected starts of all jobs of the base, in its order. `now` is the time of the base, seconds since the epoch.
     pub fn forecast(mut self, now: f64) -> Vec<Forecast> {
         // Expected start of the last job of each queue.
         let mut last = vec![now; self.backfills.len()];

@@ -52,12 +52,12 @@ impl<T: Clone> Pages<T> {
         self.len
     }
 
-    /// True without a place.
+    /// True without any place, vacant or not.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds vacant places up to this number of them.
+    /// Adds vacant places up to this number of places; no effect if there are as many.
     pub fn grow(&mut self, len: u32) {
         self.len = self.len.max(len);
         while self.pages.len() * PLACES < self.len as usize {
@@ -71,20 +71,20 @@ impl<T: Clone> Pages<T> {
         self.pages.get(page)?[at].as_ref()
     }
 
-    /// The same, to change it.
+    /// The value at a place, to change it; `None` as for [`Pages::get`]. A page that a copy shares is copied first.
     pub fn get_mut(&mut self, place: u32) -> Option<&mut T> {
         let (page, at) = split(place);
         Arc::make_mut(self.pages.get_mut(page)?)[at].as_mut()
     }
 
-    /// Puts a value at a place, which is added if it is missing. Returns the value before.
+    /// Puts a value at a place, which is added if it is missing. Returns the value before; `None` if the place was vacant.
     pub fn put(&mut self, place: u32, value: T) -> Option<T> {
         self.grow(place.saturating_add(1));
         let (page, at) = split(place);
         Arc::make_mut(self.pages.get_mut(page)?)[at].replace(value)
     }
 
-    /// Vacates a place. Returns the value.
+    /// Vacates a place. Returns the value; `None` if the place was vacant, or there is none.
     pub fn take(&mut self, place: u32) -> Option<T> {
         let (page, at) = split(place);
         Arc::make_mut(self.pages.get_mut(page)?)[at].take()

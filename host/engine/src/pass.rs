@@ -51,23 +51,23 @@ const BACKFILL: &str = "backfill";
 /// As [`BACKFILL`], of a job that had a reserved start.
 const RESERVED: &str = "reserved";
 
-/// Why the gate refused a proposal. A refusal is not a breach of the contract.
+/// The gate's reason to refuse a proposal. A refusal is not a breach of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The job does not fit on the resources that are free now.
+    /// The job does not fit on the resources that are free now; for a reservation, no start is known.
     Busy,
-    /// It would fit, but would delay a reservation.
+    /// It would fit, but would delay a reservation, or run into a window or a bound of queues that begins later.
     DelaysReservation,
     /// No set of resources of this machine could ever satisfy it, or it waits for a window (reservation) that is not there, is over
     /// or does not admit it. It keeps no other job waiting.
     Unsatisfiable,
-    /// Its queue is stopped, or it has left the queue.
+    /// It does not wait in the queue any more.
     NotEligible,
-    /// A bound on decisions or reservations is reached; the pass should end.
+    /// A bound on decisions or reservations is reached, or the pass is interrupted; the pass should end.
     Limit,
 }
 
-/// The scalars of a candidate; units as in [`crate::JobColumns`].
+/// The scalars of a candidate; as in [`crate::JobColumns`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobView {
     /// RFC 19 id.
@@ -76,7 +76,7 @@ pub struct JobView {
     pub t_submit: f64,
     /// Requested seconds, infinite without limit.
     pub duration: f64,
-    /// RFC 27 priority.
+    /// RFC 27 priority, 1..=4294967295; 4294967295 is expedited.
     pub priority: u32,
     /// Submitting user.
     pub userid: u32,
@@ -200,12 +200,12 @@ impl Pass {
         self.core.queues.get(index as usize).map_or("", |q| q.name.as_str())
     }
 
-    /// Totals of the machine, staged decisions included.
+    /// Totals of the machine and its free resources, staged starts included.
     pub fn totals(&self) -> Totals {
         self.core.resources.totals()
     }
 
-    /// Jobs that hold resources and jobs that wait, over all queues, before this pass.
+    /// Number of jobs that hold resources, and of jobs that wait, over all queues, before this pass.
     pub fn job_counts(&self) -> (u32, u32) {
         (clamp(self.core.running.len() as u64), clamp(self.core.pending_len() as u64))
     }
@@ -257,7 +257,7 @@ impl Pass {
         })
     }
 
-    /// Could the candidate start now without delaying a reservation?
+    /// True if the candidate could start now without delaying a reservation. Nothing is staged.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -280,7 +280,7 @@ impl Pass {
         Ok(fits)
     }
 
-    /// Earliest start of the candidate, infinite if it cannot start with the nodes that are up.
+    /// Earliest start of the candidate, seconds since the epoch; infinite if it cannot start with the nodes that are up.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -300,8 +300,8 @@ impl Pass {
         earliest
     }
 
-    /// Starts the candidate now, with the placement of its jobspec, else of this call, else of its queue, else of the
-    /// site.
+    /// Starts the candidate now, with the placement of its jobspec, else of this call, else of its queue, else of the site. A
+    /// refusal is the inner error; a candidate that was refused may be proposed again.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -381,7 +381,7 @@ impl Pass {
         core.stats.refuse(refusal, &mut core.queues[self.queue as usize].counts)
     }
 
-    /// Reserves the earliest start of the candidate; returns that time.
+    /// Reserves the earliest start of the candidate; returns that time, seconds since the epoch, or the refusal.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
@@ -447,7 +447,7 @@ impl Pass {
         Ok(())
     }
 
-    /// Requests another pass of this queue at this time. Times that are not in the future are ignored.
+    /// Requests another pass of this queue at this time; the earliest of several counts. A time that is past, or not finite, is ignored.
     pub fn wake_at(&mut self, time: f64) {
         if time > self.now && time.is_finite() {
             self.traced_wake(time);

@@ -28,7 +28,7 @@ use crate::policy_state::SavedState;
 use active::ActivePolicy;
 use warm_up::{Return, WarmUp};
 
-/// The policies and orders that earlier swaps left behind, to be dropped, which may take long.
+/// The policies and orders that earlier swaps and failures left behind, to be dropped, which may take long.
 #[derive(Default)]
 pub struct Retired {
     policies: Vec<Box<dyn Policy>>,

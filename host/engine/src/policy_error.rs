@@ -2,7 +2,7 @@
 //!
 //! Must never know what follows a failure.
 
-/// Why a policy failed. Operators see the name of the variant.
+/// The failure of a policy. Operators see [`PolicyError::kind`].
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PolicyError {
     /// The code trapped (unreachable, out-of-bounds, stack overflow ...).
@@ -18,7 +18,7 @@ pub enum PolicyError {
     Fuel {
         /// The export that was running.
         during: &'static str,
-        /// The limit.
+        /// The limit, fuel units.
         limit: u64,
     },
     /// A call exceeded the wall-clock backstop.
@@ -37,7 +37,7 @@ pub enum PolicyError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// A decision names an unknown candidate, or repeats another decision (see [`Pass`](crate::Pass)).
+    /// A decision or question names an unknown candidate, or a decision repeats another one (see [`Pass`](crate::Pass)).
     #[error("bad decision in {during}: {message}")]
     BadDecision {
         /// The export that was running.
@@ -53,14 +53,14 @@ pub enum PolicyError {
         /// The breach, in words.
         message: String,
     },
-    /// A value above a named bound.
+    /// A value exceeded a named bound.
     #[error("bound {bound} exceeded in {during}: {found} > {limit}")]
     Bound {
         /// The export that was running.
         during: &'static str,
         /// Name of the bound.
         bound: &'static str,
-        /// Its value.
+        /// The largest value that it accepts.
         limit: u64,
         /// The value found.
         found: u64,

@@ -11,6 +11,6 @@ pub struct SavedState {
     pub from: String,
     /// That policy's own version of the format.
     pub version: u32,
-    /// The bytes. The executor of the policy bounds their number.
+    /// The bytes, opaque to the engine. The executor of the policy bounds their number.
     pub data: Vec<u8>,
 }

@@ -108,7 +108,7 @@ pub(crate) struct Holder {
     pub(crate) user: Option<u32>,
 }
 
-/// The copy that questions are answered on. See the module text.
+/// The copy that questions are answered on. [`Engine::questions`] makes it.
 #[derive(Debug)]
 pub struct Questions {
     pub(crate) now: f64,
@@ -141,15 +141,15 @@ pub struct Questions {
 pub struct About<'a> {
     /// Most jobs that are copied, the first in order; at most [`FORECAST_JOBS_MAX`].
     pub jobs_max: usize,
-    /// This job, wherever it stands.
+    /// A job that is copied as well, wherever it stands; ignored if it does not wait.
     pub job: Option<JobId>,
-    /// Queues, also those in which no job was seen yet; the empty name is the anonymous one.
+    /// Queues that are known to the copy even if no job was seen there yet; the empty name is the anonymous one.
     pub queues: &'a [&'a str],
-    /// Jobs that are not submitted: policies are run on the copy.
+    /// True for questions about jobs that are not submitted: new instances of the policies are run on the copy.
     pub trials: bool,
 }
 
-/// Why a job that is only asked about would be refused, or cannot be described: in words.
+/// The reason, in words, for which a job that is only asked about would be refused, or cannot be described.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Impossible(pub String);
@@ -186,8 +186,8 @@ impl Core {
 }
 
 impl Engine {
-    /// The copy for questions about this. Its cost depends on the machine, on the running jobs, on the number of waiting jobs
-    /// that are copied, and on the place of the job.
+    /// The copy for questions about these subjects. Its cost depends on the machine, on the running jobs, on the number of
+    /// waiting jobs that are copied, and on the place of the job.
     pub fn questions(&self, now: f64, about: &About<'_>) -> Questions {
         let core = &*self.core;
         let mut ahead = vec![0u64; core.queues.len()];
@@ -270,12 +270,12 @@ impl Questions {
         self.now
     }
 
-    /// Are all waiting jobs in it? If not, nothing is known of starts after them.
+    /// True if all waiting jobs are among the first ones that were copied. If not, the starts of further jobs are unknown.
     pub fn is_complete(&self) -> bool {
         self.first >= self.pending
     }
 
-    /// The user of a job that waits or runs, if that is known; `None` for a job that does neither.
+    /// The user of a job of the copy: `None` if it neither waits there nor runs, `Some(None)` if its user is unknown.
     pub fn user_of(&self, id: JobId) -> Option<Option<u32>> {
         let waits = self.jobs.iter().find(|job| job.id == id).map(|job| Some(job.userid));
         waits.or_else(|| Some(self.holders.get(&id)?.user))

@@ -13,7 +13,10 @@ use crate::policy_error::PolicyError;
 const NODES_PER_CALL: usize = 4096;
 
 /// Nodes in the order of the scores that a policy gives them, smaller ones first, equal ones in their own order. The
-/// policy must have the ability; it is called for at most 4096 nodes at a time, and its answer is checked.
+/// policy must have [`Abilities::ranking`](crate::Abilities::ranking); it is called for at most 4096 nodes at a time.
+///
+/// # Errors
+/// The error of the policy, or [`PolicyError::BadValue`] for a NaN or another number of scores than of nodes.
 pub fn order_by_scores<'r, T>(
     policy: &mut dyn Policy,
     nodes: impl Iterator<Item = (T, NodeRow<'r>)>,

@@ -15,7 +15,7 @@ pub(crate) const KINDS: [&str; 12] = [
     "window",
 ];
 
-/// Why a job waits.
+/// The reason for which a job waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Reason {
@@ -38,9 +38,9 @@ pub enum Reason {
     Delays(JobId),
     /// It has a reservation.
     Reserved,
-    /// Jobs of its queue hold as many cores as the bound of the queue allows.
+    /// With its cores, jobs of its queue would hold more than the ceiling of the queue.
     Ceiling {
-        /// The bound.
+        /// The ceiling, cores.
         cores: u64,
     },
     /// The free cores are reserved for jobs of another queue by its floor. (Boxed: a waiting job has a reason, and few have
@@ -53,7 +53,7 @@ pub enum Reason {
     /// amount and place.
     #[serde(rename = "Flow")]
     Short(Arc<str>),
-    /// The reason that the policy gave.
+    /// The reason that the policy gave ([`Pass::annotate`](crate::Pass::annotate)), in words.
     Said(Arc<str>),
     /// A window keeps nodes that it needs, or it waits for a window.
     Window(Box<InTheWay>),
@@ -62,9 +62,9 @@ pub enum Reason {
 /// Cores that are kept by the floor of a queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeptCores {
-    /// Name of that queue; of several the first.
+    /// Name of that queue, empty for the anonymous one; of several the first.
     pub queue: Arc<str>,
-    /// Cores of the floor, less those that its jobs hold.
+    /// Cores of the floor, also where jobs of that queue hold some of them.
     pub cores: u64,
 }
 
@@ -86,12 +86,12 @@ impl Reason {
         }
     }
 
-    /// Its name for programs, stable: one word.
+    /// Its kind for programs, a stable word, such as `busy`.
     pub fn kind(&self) -> &'static str {
         KINDS[self.number()]
     }
 
-    /// The reason for programs: its kind, and what it names beside that.
+    /// The reason for programs, a JSON object: its `kind` (see [`Reason::kind`]), and the job, counts or names that it has beside that.
     pub fn fields(&self) -> Value {
         let mut fields = Map::from_iter([("kind".to_owned(), self.kind().into())]);
         let mut add = |name: &str, value: Value| drop(fields.insert(name.to_owned(), value));

@@ -34,10 +34,10 @@ use crate::policy_error::PolicyError;
 
 pub use tally::{DIFFERENCES_MAX, Difference, Tally, When};
 
-/// Why a shadow ended.
+/// The error with which a shadow ended.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ShadowError {
-    /// The candidate failed.
+    /// The candidate failed, or broke the contract.
     #[error(transparent)]
     Failed(#[from] PolicyError),
     /// Its copy differs from the live engine, so that its figures are invalid.
@@ -78,11 +78,12 @@ impl std::fmt::Debug for ShadowJobs {
 /// The decisions of one round of passes of a live engine, for shadows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Decisions {
-    /// Jobs that were started.
+    /// Jobs that were started, with their allocations, in order.
     pub starts: Vec<(JobId, R)>,
     /// The queues for which passes were made, by number.
     queues: Vec<QueueId>,
-    /// The reservations in force, job and start; empty with a single queue, where shadows do not need them.
+    /// The reservations in force: job, and start in seconds since the epoch. Empty with a single queue, where shadows do not need
+    /// them.
     pub reserved: Vec<(JobId, f64)>,
 }
 
@@ -108,8 +109,8 @@ impl Engine {
         ShadowBase(self.core.without_waiting())
     }
 
-    /// At most `most` waiting jobs with an id above `after`, ascending. The shadow takes them in order with the
-    /// events.
+    /// At most `most` waiting jobs with an id above `after`, or from the first, ascending. The shadow takes them in order with
+    /// the events.
     pub fn shadow_jobs(&self, after: Option<JobId>, most: usize) -> ShadowJobs {
         let core = &*self.core;
         let jobs = core.pending_after(after).take(most).filter_map(|(_, slot)| core.copy_of(slot));
@@ -137,7 +138,8 @@ impl std::fmt::Debug for Shadow {
 }
 
 impl Shadow {
-    /// A shadow of the engine of this base, with a candidate for the default policy or for that of one queue.
+    /// A shadow of the engine of this base, with a candidate for the policy of this queue, or with `None` for the default policy.
+    /// The queue may become known later.
     pub fn new(base: ShadowBase, candidate: Box<dyn Policy>, queue: Option<&str>) -> Shadow {
         let mut core = base.0;
         core.config = own(core.config.clone());
@@ -188,7 +190,7 @@ impl Shadow {
         }
     }
 
-    /// Adds a portion of the live engine's waiting jobs.
+    /// Adds a portion of the live engine's waiting jobs. Jobs that the shadow has already are left out.
     pub fn take(&mut self, jobs: ShadowJobs) {
         for job in jobs.0 {
             let Engine { core, policies } = &mut self.engine;
@@ -201,7 +203,7 @@ impl Shadow {
         }
     }
 
-    /// Processes an event that the live engine accepted.
+    /// Processes an event at the time at which the live engine processed it. Nothing is sent.
     pub fn step(&mut self, event: Event, now: f64) {
         if let Event::Cancel { id } | Event::Alloc { id, .. } = &event {
             self.tally.forget(*id);
@@ -238,10 +240,10 @@ impl Shadow {
         self.install();
     }
 
-    /// Makes the candidate's passes at the time of the live engine's passes, and compares the decisions.
+    /// Makes the candidate's passes at the time of the live engine's passes, compares the decisions, and carries out the live ones.
     ///
     /// # Errors
-    /// [`ShadowError`]: the shadow must be dropped.
+    /// [`ShadowError`] if the candidate failed, or the copy differs from the live engine: the shadow must be dropped.
     pub fn pass(&mut self, now: f64, live: &Decisions) -> Result<(), ShadowError> {
         let Some(scope) = self.scope() else {
             return live.starts.iter().try_for_each(|(id, r)| self.engine.follow(*id, r, now));

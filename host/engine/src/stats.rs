@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::pass::Refusal;
 
-/// The kinds of refusals of the gate, in the order of [`Stats::refused`].
+/// The kinds of refusals of the gate ([`Refusal`]), in the order of [`Stats::refused`].
 pub const REFUSALS: [&str; 5] = ["busy", "delays", "unsatisfiable", "not-eligible", "limit"];
 /// The ways in which a request leaves its queue without resources, in the order of [`QueueCounts::removed`].
 pub const REMOVALS: [&str; 3] = ["canceled", "denied", "replaced"];
@@ -84,19 +84,19 @@ pub struct QueueCounts {
     pub reservations: u64,
     /// Accepted requests of jobs for resources.
     pub submitted: u64,
-    /// Of the started jobs, those that were backfilled.
+    /// Of the started jobs, those that were backfilled: the same pass had refused or reserved for a job ahead of them.
     pub backfilled: u64,
-    /// Requests that left the queue without resources, as [`REMOVALS`] names them.
+    /// Requests that left the queue without resources, in the order of [`REMOVALS`].
     pub removed: [u64; REMOVALS.len()],
     /// Jobs that released all of their resources.
     pub ended: u64,
     /// Of the started jobs, those that had a reserved start.
     pub from_reservations: u64,
-    /// Of the passes, those that the built-in policy decided.
+    /// Passes that the built-in policy decided.
     pub builtin: u64,
-    /// Of the passes, those in which scheduling was suspended.
+    /// Passes in which scheduling was suspended.
     pub suspended: u64,
-    /// Proposals that the gate refused, by kind, as [`REFUSALS`] names them.
+    /// Proposals that the gate refused, in the order of [`REFUSALS`].
     pub refused: [u64; REFUSALS.len()],
 }
 
@@ -137,13 +137,13 @@ impl QueueCounts {
 pub struct Stats {
     /// Events stepped.
     pub events: u64,
-    /// These by kind, as [`EVENTS`] names them.
+    /// These by kind, in the order of [`EVENTS`].
     pub events_by_kind: [u64; EVENTS.len()],
-    /// Passes made, one per queue.
+    /// Passes begun, one per queue; a failed pass and the one of the built-in policy in its place count as two.
     pub passes: u64,
     /// Of these, passes that were interrupted (see [`crate::Engine::set_interrupt`]).
     pub interrupted: u64,
-    /// Candidates offered to policies.
+    /// Candidates offered to policies, each time that they were offered.
     pub candidates: u64,
     /// Searches for resources.
     pub matches: u64,
@@ -151,23 +151,23 @@ pub struct Stats {
     pub starts: u64,
     /// Sum of the waiting times of started jobs since submission, milliseconds.
     pub waited_ms: u64,
-    /// Of the started jobs, those that were backfilled: the same pass had refused a job ahead of them in their queue.
+    /// Starts that were backfilled: the same pass had refused or reserved for a job ahead in the queue. Failed passes count as well.
     pub backfilled: u64,
-    /// Reservations made.
+    /// Reservations made, also those that a pass makes anew. Failed passes count as well.
     pub reservations: u64,
-    /// Proposals that the gate refused.
+    /// Proposals that the gate refused, apart from those beyond a bound of the pass ([`Refusal::Limit`]).
     pub refusals: u64,
-    /// These by kind, as [`REFUSALS`] names them.
+    /// These by kind, in the order of [`REFUSALS`].
     pub refused: [u64; REFUSALS.len()],
     /// Requests denied.
     pub denied: u64,
-    /// Frees, cancels and commits for jobs that the engine does not know (legal, see RFC 27).
+    /// Frees and commits for jobs without resources, and priorities of jobs that do not wait (legal, see RFC 27).
     pub unknown_jobs: u64,
-    /// Policies that failed.
+    /// Active policies that failed.
     pub policy_failures: u64,
     /// Passes of queues in which scheduling was suspended.
     pub suspended_passes: u64,
-    /// Swaps completed.
+    /// Swaps completed, returns of queues to the default policy included.
     pub swaps: u64,
     /// Passes that the built-in policy decided.
     pub builtin_passes: u64,

@@ -42,9 +42,9 @@ pub struct PassTrace {
     pub time: f64,
     /// Its queue, empty for the anonymous one.
     pub queue: String,
-    /// The policy that decided.
+    /// Name of the policy that decided.
     pub policy: String,
-    /// Nodes, cores and GPUs before it.
+    /// Totals of nodes, cores and GPUs before it.
     pub before: Totals,
     /// Jobs that held resources before it, over all queues.
     pub running: u32,
@@ -56,7 +56,7 @@ pub struct PassTrace {
     pub steps: Vec<Step>,
     /// Number of steps beyond these.
     pub more_steps: u64,
-    /// The error with which the policy failed. Nothing of this pass was carried out.
+    /// The error with which the policy failed: no decision of this pass was carried out. `None` if it did not fail.
     pub failed: Option<String>,
 }
 

@@ -34,9 +34,9 @@ pub(crate) const NOWHERE: WindowId = WindowId(u32::MAX);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
-    /// No job uses its nodes.
+    /// No job uses its nodes, or only short ones ([`Window::float`]); it has no members.
     Maintenance,
-    /// Its members use it.
+    /// Only its members use its nodes.
     Dedicated,
 }
 
@@ -46,11 +46,11 @@ pub enum WindowKind {
 pub enum OnRunning {
     /// The window is not made.
     Refuse,
-    /// They go on.
+    /// The jobs go on.
     Ignore,
-    /// Their limits end at its start.
+    /// The driver shortens their limits, so that they end at its start, less its margin.
     Shorten,
-    /// They are ended at its start, by an exception.
+    /// An exception ends the jobs at its start, less its margin.
     End,
 }
 
@@ -58,18 +58,18 @@ pub enum OnRunning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AfterWindow {
-    /// They go on waiting.
+    /// The members go on waiting.
     Wait,
-    /// They are ordinary jobs from then on.
+    /// The members are ordinary jobs from then on.
     Free,
 }
 
 /// One time at which a window is on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Occurrence {
-    /// Seconds since the epoch.
+    /// Its start, seconds since the epoch; finite.
     pub start: f64,
-    /// Seconds since the epoch, later.
+    /// Its end, seconds since the epoch; finite, and later than the start.
     pub end: f64,
     /// Its start in words, for the reasons of jobs that wait.
     pub begins: String,
@@ -78,22 +78,22 @@ pub struct Occurrence {
 /// Access rules of a window. People (users and those of groups), queues and banks must all admit a job, where they are given.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Members {
-    /// These users; all, when empty and without groups.
+    /// The admitted users; all users, when empty and without groups.
     pub users: BTreeSet<u32>,
-    /// The users of these groups as well, as they were looked up last. The engine never looks up a group.
+    /// Groups with their users, admitted as well, as the driver looked them up last. The engine never looks up a group.
     #[serde(default)]
     pub groups: BTreeMap<String, BTreeSet<u32>>,
-    /// Jobs of these queues; all, when empty.
+    /// The queues with admitted jobs; all queues, when empty.
     pub queues: BTreeSet<String>,
-    /// Jobs of these banks (`attributes.system.bank`); all, when empty.
+    /// The banks (`attributes.system.bank`) with admitted jobs; all jobs, also those without a bank, when empty.
     #[serde(default)]
     pub banks: BTreeSet<String>,
-    /// Jobs of its users and queues may use it without naming it, and other nodes besides.
+    /// True if admitted jobs may use it without naming it, and other nodes besides.
     pub magnetic: bool,
 }
 
 impl Members {
-    /// Are only some users admitted?
+    /// True if it names users or groups, so that not all users are admitted.
     pub fn names_people(&self) -> bool {
         !self.users.is_empty() || !self.groups.is_empty()
     }
@@ -110,15 +110,15 @@ fn no_cores(cores: &u64) -> bool {
     *cores == 0
 }
 
-/// Nodes that are chosen for a window.
+/// The nodes that the engine chooses for a window; nodes or cores are above 0.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Wanted {
-    /// Fewest nodes.
+    /// Fewest nodes; 0 for no bound.
     pub nodes: u32,
-    /// Fewest cores of all these nodes together.
+    /// Fewest cores of all these nodes together; 0 for no bound.
     #[serde(default, skip_serializing_if = "no_cores")]
     pub cores: u64,
-    /// The constraint that they meet (RFC 31).
+    /// The constraint that each node meets (RFC 31).
     pub constraint: Constraint,
 }
 
@@ -136,7 +136,7 @@ impl Wanted {
 pub struct Awaited {
     /// Their ranks.
     pub ranks: Idset,
-    /// Until then they keep their places in the window, seconds since the epoch.
+    /// The time until which they keep their places in the window, seconds since the epoch.
     pub until: f64,
 }
 
@@ -145,72 +145,72 @@ pub struct Awaited {
 pub struct Repeat {
     /// `hourly`, `daily`, `weekly`, `weekdays`, `weekend`, or a duration (RFC 23).
     pub every: String,
-    /// Name of a time zone.
+    /// Name of the time zone in which days and hours are counted.
     pub zone: String,
-    /// No occurrence begins after that; 0 is no end.
+    /// The time after which no occurrence begins, seconds since the epoch; 0 for no end.
     pub until: f64,
     /// Start of the last occurrence that was made, seconds since the epoch.
     pub last: f64,
 }
 
-/// A window. See the module.
+/// Nodes that are kept from one time to another, for maintenance or for some jobs; users call it a reservation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Window {
-    /// `[a-z0-9_-]{1,64}`.
+    /// Its name, `[a-z0-9_-]{1,64}`; see [`check_window_name`].
     pub name: String,
     /// Its purpose.
     pub kind: WindowKind,
-    /// Its occurrences in order, without those that are over; empty when all are.
+    /// Its occurrences in order, without those that are over; empty when all are over.
     pub occurrences: Vec<Occurrence>,
-    /// Seconds before a start at which other jobs must have ended.
+    /// Seconds before a start at which other jobs must have ended; finite, 0 for none.
     pub margin: f64,
-    /// Seconds after an end until which its members may run.
+    /// Seconds after an end until which its members may run; finite, 0 for none.
     pub overrun: f64,
-    /// Its nodes are chosen; `None` when they are given.
+    /// The rule by which the engine chooses its nodes; `None` when they are given.
     pub wanted: Option<Wanted>,
-    /// Its nodes.
+    /// The ranks of its nodes.
     pub ranks: Idset,
-    /// It has fewer nodes up than it should.
+    /// True if fewer of its nodes are up than it wants.
     pub degraded: bool,
-    /// The scheduler has begun, and the brokers of these nodes may come up one by one.
+    /// Nodes that are waited for after a start of the scheduler, as brokers come up one by one; `None` for none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaited: Option<Awaited>,
-    /// Nodes that go down are replaced after its start as well.
+    /// True if nodes that go down are replaced after its start as well.
     pub replace: bool,
-    /// Its access rules.
+    /// Its access rules; empty for maintenance.
     pub members: Members,
-    /// Its members may use other nodes and times as well.
+    /// True if its members may use other nodes and times as well.
     pub flex: bool,
-    /// It may overlap other windows of members; members of both use the nodes that both have.
+    /// True if it may overlap other windows of members; members of both use the nodes that both have.
     #[serde(default)]
     pub overlap: bool,
-    /// Seconds after which it ends early if no member runs or waits.
+    /// Seconds, above 0, after which an occurrence ends early if no member runs or waits; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub release_when_idle: Option<f64>,
-    /// It floats: from its start to its end, jobs of its nodes have limits of this many seconds at most.
+    /// Longest time in seconds, above 0, for which jobs take its nodes from its start to its end: it floats. `None` for other windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub float: Option<f64>,
-    /// Jobs that may be ended (`attributes.system.preemptible-after`) run until it begins, whatever their limits are.
+    /// True if jobs that may be ended (`attributes.system.preemptible-after`) run until it begins, whatever their limits are.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fill: bool,
     /// Units of pools that it keeps, by the name of the pool (see [`fluxgate_graph::Resources::pool_units`]). A job that asks for
     /// none of them is not concerned.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pools: BTreeMap<String, u64>,
-    /// The treatment of jobs in the way.
+    /// The treatment of running jobs in its way.
     pub running: OnRunning,
     /// The treatment of members that wait at its end.
     pub after: AfterWindow,
-    /// Whether it comes again.
+    /// The rule by which the driver makes further occurrences; `None` if it does not come again.
     pub repeat: Option<Repeat>,
-    /// For people.
+    /// A note for people, may be empty.
     pub note: String,
-    /// Its maker and the time at which it was made: user id, seconds since the epoch.
+    /// User id of its maker, and the time at which it was made in seconds since the epoch.
     pub created: (u32, f64),
 }
 
 impl Window {
-    /// Maintenance of these nodes at these times, and nothing else that could be asked for: no margin, running jobs are left alone.
+    /// Maintenance of these nodes at these times, with all else at its default: no margin, and running jobs go on.
     pub fn maintenance(name: &str, occurrences: Vec<Occurrence>, ranks: Idset) -> Window {
         Window {
             name: name.to_owned(),
@@ -277,7 +277,7 @@ impl Window {
             && self.members.admit(job)
     }
 
-    /// Is it on at this time?
+    /// True if its first occurrence has begun at this time.
     pub fn is_active(&self, now: f64) -> bool {
         self.occurrences.first().is_some_and(|first| first.start <= now)
     }
@@ -290,7 +290,8 @@ impl Window {
             && (queues.is_empty() || queues.contains(queue))
     }
 
-    /// From now on its nodes are waited for, this many seconds, and no longer than a second before other jobs must have ended.
+    /// The window with its nodes waited for from `now` on, for `seconds`, and at most until its first start, less its margin (a second
+    /// at least). A window with given nodes waits for none.
     #[must_use]
     pub fn awaiting(mut self, now: f64, seconds: f64) -> Window {
         let margin = self.margin.max(1.0);
@@ -301,7 +302,7 @@ impl Window {
         self
     }
 
-    /// Its state in one word.
+    /// Its state at this time in one word: `over`, `degraded`, `active` or `planned`.
     pub fn state(&self, now: f64) -> &'static str {
         match (self.occurrences.is_empty(), self.is_active(now), self.degraded) {
             (true, ..) => "over",
@@ -319,7 +320,10 @@ impl Window {
     }
 }
 
-/// Why a name cannot be that of a window, in words.
+/// Checks the name of a window: one to [`WINDOW_NAME_MAX`] characters of `a-z`, `0-9`, `_` and `-`.
+///
+/// # Errors
+/// The name that was found and the names that are accepted, in words.
 pub fn check_window_name(name: &str) -> Result<(), String> {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
     if name.is_empty() || name.len() > WINDOW_NAME_MAX || !name.chars().all(legal) {

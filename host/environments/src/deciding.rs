@@ -22,10 +22,10 @@ pub trait Decider: Send {
     /// seen.
     fn pass(&mut self, world: &mut dyn World, seen: &mut Seen) -> bool;
 
-    /// The answer to the question: an action that [`Decider::mask`] allows.
+    /// The answer to the question: an action that [`Decider::mask`] allows. It is carried out in the next call of [`Decider::pass`].
     fn answer(&mut self, action: usize, seen: &Seen);
 
-    /// A job ended.
+    /// Tells that a job ended.
     fn ended(&mut self, job: u64);
 
     /// Number of actions.
@@ -34,10 +34,11 @@ pub trait Decider: Send {
     /// The rows of an observation: features, scales, number and choice.
     fn view(&self) -> View;
 
-    /// For each action whether it is allowed.
+    /// Writes for each action whether it is allowed; what is in `out` before is removed.
     fn mask(&self, seen: &Seen, out: &mut Vec<bool>);
 
-    /// Number of questions so far in which more jobs waited than there are rows.
+    /// Number of questions so far in which more jobs waited than there are rows. [`crate::reserving::Reserving`] counts passes
+    /// instead that ended with more jobs.
     fn beyond(&self) -> u64;
 }
 
@@ -48,7 +49,7 @@ fn rows_and_none(seen: &Seen, none: bool, out: &mut Vec<bool>) {
     out.extend(none.then_some(true));
 }
 
-/// See the [module](self).
+/// Decisions about the waiting job that is next. An action is the number of a row; a last action, if there is one, picks nothing.
 #[derive(Debug)]
 pub struct Picking {
     picker: Picker,
@@ -58,7 +59,8 @@ pub struct Picking {
 }
 
 impl Picking {
-    /// With nothing running.
+    /// A decider with nothing running; `ask_single` as in [`Picker::new`]. With `skip` there is a last action, which picks nothing
+    /// until the next event and is allowed while cores are in use.
     pub fn new(view: View, mode: Mode, backfill: Backfill, ask_single: bool, skip: bool) -> Self {
         Picking { picker: Picker::new(view, mode, backfill, ask_single), view, skip }
     }
@@ -142,7 +144,8 @@ impl Order {
     }
 }
 
-/// See the [module](self).
+/// Decisions about the job that fills the gap before the first one that waits. An action is the number of a row; the last action fills
+/// nothing more in this pass.
 pub struct Filling {
     view: View,
     base: Order,
@@ -160,7 +163,8 @@ pub struct Filling {
 }
 
 impl Filling {
-    /// With nothing waiting.
+    /// A decider with nothing waiting. With `guarded`, the first job that waits gets a reservation, which no pick may delay. With
+    /// `ask_single`, questions with one possible row are asked too.
     pub fn new(view: View, base: Order, guarded: bool, ask_single: bool) -> Self {
         Filling {
             view,
@@ -262,7 +266,8 @@ impl Decider for Filling {
     }
 }
 
-/// See the [module](self).
+/// Decisions about the pick of a base order: action 0 takes it, action 1 takes nothing until the next event. Both are always allowed. The
+/// pick is taken without a question while no core is in use.
 pub struct Inspecting {
     picker: Picker,
     view: View,
@@ -277,7 +282,8 @@ pub struct Inspecting {
 }
 
 impl Inspecting {
-    /// With nothing running; after `rejections_max` rejections in a row the pick of the base order is taken.
+    /// A decider with nothing running; after `rejections_max` rejections in a row the pick of the base order is taken. An observation
+    /// has one row, whatever `view` says.
     pub fn new(view: View, base: Order, backfill: Backfill, rejections_max: u32) -> Self {
         let every = View { set: Set::Gap1, scales: Scales::default(), rows: ROWS_MAX, rule: Rule::First };
         let picker = Picker::new(every, Mode::Commit, backfill, true);

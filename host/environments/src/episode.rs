@@ -23,10 +23,10 @@ pub enum EpisodeError {
     /// The run failed.
     #[error(transparent)]
     Run(#[from] SimError),
-    /// There is no job.
+    /// The sequence has no job.
     #[error("a sequence of no jobs, accepted is at least 1")]
     Empty,
-    /// A job of the sequence can never start.
+    /// A job of the sequence never started. This is found at the end of the run.
     #[error("job {job}: {why}; an episode needs jobs that can start")]
     Never {
         /// The job.
@@ -50,9 +50,9 @@ pub enum EpisodeError {
 /// When a reward is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// The metric at the end, 0 before.
+    /// 0, and at the end the metric: negative where less is better.
     Terminal,
-    /// At each step the change of the potential.
+    /// At each step the change of the potential; the sum is the metric at the end.
     Stepwise,
 }
 
@@ -77,7 +77,7 @@ impl Episode {
     /// Begins a sequence and goes on to the first decision.
     ///
     /// # Errors
-    /// There is no job, one of them can never start on this machine, or the run failed.
+    /// There is no job, the run failed, or it ended without a decision and a job never started.
     pub fn new(
         jobs: Vec<Job>,
         machine: &Machine,
@@ -149,7 +149,7 @@ impl Episode {
     /// Carries out an action, and goes on to the next decision or to the end. The reward is that of the step.
     ///
     /// # Errors
-    /// The action is not allowed, the episode is over, or the run failed.
+    /// The action is not allowed, the episode is over, the run failed, or it ended and a job never started.
     pub fn act(&mut self, answer: Answer<'_>) -> Result<f64, EpisodeError> {
         let Some(run) = &mut self.run else { return Err(EpisodeError::Over) };
         let found = || match answer {
@@ -203,13 +203,14 @@ impl Episode {
         self.steps
     }
 
-    /// For each action whether it is allowed; none when the episode is over, and where the answer is not an action.
+    /// For each action of the last question whether it is allowed; none where the answer is not an action. After the last question its
+    /// actions stay.
     pub fn allowed(&self) -> &[bool] {
         &self.allowed
     }
 
-    /// Writes the observation, and whether each action is allowed. When the episode is over rows are padding, other
-    /// values 0, and nothing is allowed.
+    /// Writes the observation, and whether each action is allowed; places for more actions stay as they are. When the episode is
+    /// over rows are padding, other values 0, and nothing is allowed.
     pub fn write(&mut self, values: &mut [f32], allowed: &mut [bool]) {
         let desk = self.desk.lock().unwrap_or_else(PoisonError::into_inner);
         if self.run.is_some() {
@@ -222,12 +223,12 @@ impl Episode {
         allowed.fill(false);
     }
 
-    /// The jobs of the first rows.
+    /// The jobs of the first rows; none when the episode is over, and where no rows are shown.
     pub fn jobs(&self) -> Vec<Waiting> {
         if self.is_over() { Vec::new() } else { self.desk().player.jobs().to_vec() }
     }
 
-    /// Number of waiting jobs among which rows were chosen.
+    /// Number of waiting jobs at the question; 0 when the episode is over.
     pub fn waiting(&self) -> usize {
         if self.is_over() { 0 } else { self.desk().player.waiting() }
     }
@@ -237,7 +238,7 @@ impl Episode {
         self.desk().player.beyond()
     }
 
-    /// All metrics, when the episode is over.
+    /// All metrics; `None` until the episode is over.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
     }

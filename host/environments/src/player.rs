@@ -12,7 +12,7 @@ use fluxgate_networks::features::Waiting;
 pub enum Answer<'a> {
     /// The number of an action.
     Action(usize),
-    /// Numbers.
+    /// Numbers, such as the weights that [`crate::weighing`] asks for.
     Values(&'a [f64]),
 }
 
@@ -41,7 +41,8 @@ pub trait Player: Send {
     /// One pass, or the rest of the last one after [`Player::answer`]. True if it ends with a question.
     fn run(&mut self, pass: Pass) -> (Pass, Result<bool, PolicyError>);
 
-    /// The answer to the question: an action that [`Player::mask`] allows, or numbers.
+    /// The answer to the question: an action that [`Player::mask`] allows, or numbers. It counts from the next call of
+    /// [`Player::run`] on.
     ///
     /// # Errors
     /// The answer is not one of this environment; the error says what is accepted.
@@ -50,7 +51,7 @@ pub trait Player: Send {
     /// For each action whether it is allowed; none where the answer is not an action.
     fn mask(&self, out: &mut Vec<bool>);
 
-    /// Writes the observation of the question.
+    /// Writes the observation of the question; what does not fit into `values` is left out.
     fn write(&self, values: &mut [f32]);
 
     /// Writes the observation of an episode that is over.

@@ -29,10 +29,10 @@ pub enum Fate {
 }
 
 impl Fate {
-    /// All of them, in the order of actions.
+    /// All fates, in the order of actions.
     pub const ALL: [Fate; 3] = [Fate::Start, Fate::Reserve, Fate::Leave];
 
-    /// Name.
+    /// Name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Fate::Start => "start",
@@ -61,7 +61,8 @@ struct Held {
     cores: u32,
 }
 
-/// See the [module](self).
+/// Decisions to start, reserve or leave a job. An observation has rows of this job and of those behind it in the base order, and then
+/// the share of cores that are free at each time of the plan.
 pub struct Reserving {
     view: View,
     base: Order,
@@ -86,7 +87,7 @@ pub struct Reserving {
 }
 
 impl Reserving {
-    /// With nothing running. With `ask_single` questions with one possible answer are asked too.
+    /// A decider with nothing running. With `ask_single` questions with one possible answer are asked too.
     pub fn new(view: View, base: Order, planned: Planned, ask_single: bool) -> Self {
         Reserving {
             view,

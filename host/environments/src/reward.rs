@@ -23,7 +23,7 @@ pub enum Metric {
     Wait,
     /// `response`: mean response, seconds.
     Response,
-    /// `utilisation`: work over the cores from the first submission to the last start. More is better.
+    /// `utilisation`: work over the cores from the first submission to the last start, a ratio that may exceed 1. More is better.
     Utilisation,
 }
 
@@ -80,7 +80,7 @@ pub struct Potential {
 }
 
 impl Potential {
-    /// Of a sequence of jobs, by submission, on this many cores.
+    /// The potential of a sequence of jobs, by submission, on a machine of this many cores.
     pub fn new(metric: Metric, jobs: &[Job], cores: u64) -> Self {
         Potential {
             metric,
@@ -95,7 +95,7 @@ impl Potential {
         }
     }
 
-    /// The potential at `now`, seconds; at the end it is the metric, negative where less is better.
+    /// The potential at `now`, seconds; at the end it is the metric, negative where less is better. 0 without jobs.
     pub fn now(&mut self, now: f64) -> f64 {
         if self.jobs.is_empty() {
             return 0.0;

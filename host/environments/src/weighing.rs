@@ -31,7 +31,8 @@ pub const AGGREGATES: [(&str, &str, &str); 12] = [
     ("largest_user", "share of jobs of the user with most of them", "0 to 1"),
 ];
 
-/// See the [module](self).
+/// Decisions about the weights of the policy multifactor. An answer is [`Answer::Values`] with a number from 0 to [`WEIGHT_MAX`] for each
+/// weight; an observation has the numbers of [`AGGREGATES`].
 pub struct Weighing {
     policy: NativeTwin<Multifactor>,
     /// Seconds between two questions, above 0.
@@ -46,7 +47,7 @@ pub struct Weighing {
 }
 
 impl Weighing {
-    /// With nothing running; settings are those of multifactor without its weights.
+    /// A player with nothing running. Settings are those of multifactor without its weights; `period` is in seconds, above 0.
     ///
     /// # Errors
     /// A setting is unknown, has a wrong value, or is a weight.

@@ -10,7 +10,7 @@ use fluxgate_networks::pick::{Refused, World};
 use crate::deciding::Decider;
 use crate::player::{Answer, Player};
 
-/// A [`Decider`] as a player.
+/// The player of a [`Decider`]: answers are actions, and observations its rows.
 pub struct Rows {
     decider: Box<dyn Decider>,
     /// The observation of the question.
@@ -18,7 +18,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Of an environment at its beginning.
+    /// A player before its first pass.
     pub fn new(decider: Box<dyn Decider>) -> Self {
         Rows { decider, seen: Seen::default() }
     }

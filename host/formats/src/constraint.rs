@@ -64,14 +64,18 @@ pub struct Prop {
 pub trait Target {
     /// The name of its host.
     fn host(&self) -> &str;
-    /// Its rank.
+    /// Its broker rank.
     fn rank(&self) -> u32;
-    /// Whether it has the property called `name`.
+    /// True if it has the property called `name`.
     fn has_property(&self, name: &str) -> bool;
 }
 
 impl Constraint {
     /// Reads and checks a constraint object.
+    ///
+    /// # Errors
+    /// The place in the object, the value found there and what is accepted; also for one of more than [`CONSTRAINT_DEPTH_MAX`] levels or
+    /// [`CONSTRAINT_TERMS_MAX`] terms.
     pub fn from_value(value: &Value) -> Result<Self, DocumentError> {
         Self::read(value, &Path::Root).map_err(|fault| DocumentError::invalid("constraint", fault))
     }
@@ -101,7 +105,7 @@ impl Constraint {
         }
     }
 
-    /// True when `target` may be used.
+    /// True when `target` meets the constraint.
     pub fn matches(&self, target: &dyn Target) -> bool {
         match self {
             Constraint::All => true,
@@ -116,7 +120,7 @@ impl Constraint {
         }
     }
 
-    /// True when `target` may be used, or could be if it had other properties of those that `may_change`.
+    /// True when `target` meets the constraint, or could if it had other properties of those for which `may_change` is true.
     pub fn could_match(&self, target: &dyn Target, may_change: &dyn Fn(&str) -> bool) -> bool {
         self.ternary(target, may_change) != Some(false)
     }
@@ -149,7 +153,7 @@ impl Constraint {
         }
     }
 
-    /// The properties that it names.
+    /// The properties that it names, in their order, also negated ones; a name may occur several times.
     pub fn properties(&self) -> Vec<&Prop> {
         match self {
             Constraint::Properties(props) => props.iter().collect(),
@@ -186,7 +190,7 @@ impl<'de> Deserialize<'de> for Constraint {
     }
 }
 
-/// Can a property have this name (RFC 20)? It has at least one character, and none of ``! & ' " ^ ` | ( )``.
+/// True if a property can have this name (RFC 20): it has at least one character, and none of ``! & ' " ^ ` | ( )``.
 pub fn is_property_name(name: &str) -> bool {
     check_property_name(name).is_ok()
 }

@@ -1,6 +1,7 @@
-//! The common part of the readers of JSON and YAML documents (jobspec, constraints, R): the path to a place in a
-//! document,
-//! the errors. This module does not know the meaning of any key.
+//! The common part of the readers of JSON and YAML documents (jobspec, constraints, R): the path to a place in a document,
+//! and the errors.
+//!
+//! This module does not know the meaning of any key.
 
 use std::fmt;
 

@@ -15,11 +15,11 @@ use crate::text::excerpt;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value")]
 pub struct Event {
-    /// Time of the event, seconds since the epoch; above zero in a valid log.
+    /// Time of the event, in seconds since the epoch; finite and above zero in a valid log.
     pub timestamp: f64,
     /// Name of the event.
     pub name: String,
-    /// Details; the keys depend on `name`.
+    /// Details; the keys depend on `name`. `None` if the event has no `context`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
 }
@@ -71,7 +71,7 @@ pub enum EventlogErrorKind {
 use EventlogErrorKind as Kind;
 
 impl Event {
-    /// An event without context.
+    /// An event without context. The timestamp, in seconds since the epoch, is not checked.
     pub fn new(timestamp: f64, name: impl Into<String>) -> Self {
         Event { timestamp, name: name.into(), context: None }
     }
@@ -85,12 +85,15 @@ impl Event {
         self
     }
 
-    /// The value of `key` in the context.
+    /// The value of `key` in the context; `None` without such a key or without a context.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.context.as_ref()?.get(key)
     }
 
     /// Reads an event from a JSON value, such as those in the responses of `job-info` and `resource.journal`.
+    ///
+    /// # Errors
+    /// The value is no object, or `timestamp`, `name` or `context` is not as RFC 18 demands.
     pub fn from_value(value: Value) -> Result<Self, EventlogErrorKind> {
         let Value::Object(mut object) = value else { return Err(Kind::NotObject) };
         let timestamp = object.get("timestamp").and_then(Value::as_f64).ok_or(Kind::Timestamp)?;
@@ -134,6 +137,9 @@ impl TryFrom<Value> for Event {
 }
 
 /// Reads a whole log; the empty text is the empty log.
+///
+/// # Errors
+/// The first line that is no event, or is cut off. No event of the log is returned then.
 pub fn parse(text: &str) -> Result<Vec<Event>, EventlogError> {
     let read = |(index, line): (usize, &str)| {
         entry(line).map_err(|kind| EventlogError { line: index + 1, input: excerpt(line.trim_end()), kind })

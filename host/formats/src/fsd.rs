@@ -60,7 +60,10 @@ pub enum FsdErrorKind {
 
 use FsdErrorKind as Kind;
 
-/// Reads a duration; the result is in seconds, 0 or more, possibly infinite.
+/// Reads a duration (RFC 23); the result is in seconds, 0 or more, possibly infinite, never NaN.
+///
+/// # Errors
+/// [`FsdError`]: the place at which reading stopped, and the kind of error.
 pub fn parse(text: &str) -> Result<f64, FsdError> {
     seconds(text).map_err(|(at, kind)| FsdError { input: excerpt(text), at, kind })
 }

@@ -13,7 +13,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram with these upper bounds, which ascend.
+    /// An empty histogram with these upper bounds, which must ascend; there is one bucket more, for greater values.
     pub fn new(bounds: &'static [f64]) -> Histogram {
         Histogram { bounds, counts: vec![0; bounds.len() + 1], sum: 0.0 }
     }
@@ -40,7 +40,7 @@ impl Histogram {
         self.counts.iter().sum()
     }
 
-    /// Sum of all values.
+    /// Sum of all values; 0 without any.
     pub fn sum(&self) -> f64 {
         self.sum
     }

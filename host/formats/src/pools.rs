@@ -39,12 +39,12 @@ pub(crate) fn factor(prefix: &str) -> Option<u64> {
     Some(step.pow(power))
 }
 
-/// The unit without its prefix.
+/// The unit without its prefix: `W` for `kW`. A unit other than of W, B/s and b/s stays as it is.
 pub fn base(unit: &str) -> &str {
     parts(unit).0
 }
 
-/// The factor of the unit's prefix; 1 for a unit without a known one.
+/// The factor of the unit's prefix: 1000 for `kW`, 1024 for `KiB/s`; 1 for a unit without a known one.
 pub fn scale(unit: &str) -> u64 {
     parts(unit).1
 }
@@ -67,9 +67,9 @@ pub struct Kind {
     pub name: String,
     /// Unit of its pools; may be empty.
     pub unit: String,
-    /// Its pools.
+    /// Its pools; [`Pool::above`] and `at` are indexes into this list.
     pub pools: Vec<Pool>,
-    /// The pool that each rank is attached to, by index.
+    /// The pool that each rank is attached to, by index; ranks without flow are left out.
     pub at: BTreeMap<u32, usize>,
 }
 
@@ -93,6 +93,9 @@ impl Pools {
     }
 
     /// The capacity of all sources of a kind together, in the kind's unit.
+    ///
+    /// # Panics
+    /// There is no kind of this number in [`kinds`](Self::kinds).
     pub fn capacity(&self, kind: usize) -> f64 {
         let kind = &self.kinds[kind];
         let sources = kind.pools.iter().filter(|pool| pool.above.is_none());

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-/// A float in the order of `f64::total_cmp` (IEEE 754 totalOrder). Its constructors exclude NaN.
+/// A float in the order of `f64::total_cmp` (IEEE 754 totalOrder), so that it can be a key. A NaN is not excluded: a positive one
+/// comes after infinity. In this order -0 comes before 0.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TotalF64(
     /// The value.
@@ -25,7 +26,7 @@ impl Ord for TotalF64 {
     }
 }
 
-/// Quantile `p` in 0..=1 of sorted values (type 7 of Hyndman and Fan), 0 for no values.
+/// Quantile `p` of values in ascending order (type 7 of Hyndman and Fan), 0 for no values. A `p` outside of 0 to 1 is clamped.
 pub fn quantile(sorted: &[f64], p: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let h = last as f64 * p.clamp(0.0, 1.0);

@@ -30,7 +30,7 @@
 //! - [`description`]: descriptions of machines in files, and the general model of RFC 4, with readers and writers.
 //!
 //! Times are seconds since the epoch and always parameters; spans are half-open, `[start, end)`. The crate reads no clock,
-//! draws no random numbers and iterates over no hash table.
+//! draws no random numbers, and no answer depends on the order of a hash table.
 #![forbid(unsafe_code)]
 
 // A file of tests that another crate includes uses the name of this crate.

@@ -209,6 +209,12 @@ const LOST_NAMED_MAX: usize = 20;
 
 /// Audits a database. `active` are the jobs that the job manager knows as not ended: a job which neither ended by its
 /// log nor is in `active` is lost. `machine` has the pools and their capacities.
+///
+/// The report is a JSON object of counts: those of the [crate](crate#the-audit), `started` (start events), `overlaps` (units and pools
+/// that were given while in use) and those of the connections of schedulers. `lost_ids` names lost jobs, at most 20.
+///
+/// # Errors
+/// The path of the database and the error of SQLite, if it cannot be read.
 pub fn audit(database: &Path, active: &[JobId], machine: &R) -> Result<Value, String> {
     let fail = |e: rusqlite::Error| format!("{}: {e}", database.display());
     let mut connection = open_reader(database).map_err(fail)?;

@@ -18,13 +18,13 @@ pub struct Clock {
 
 impl Clock {
     /// A clock that shows `start` (seconds since the epoch) now and runs `speed` times as fast as real time. Speeds
-    /// outside [`SPEED_RANGE`] are clamped to it.
+    /// outside [`SPEED_RANGE`] are clamped to it; NaN counts as 1.
     pub fn start(start: f64, speed: f64) -> Self {
         let speed = if speed.is_nan() { 1.0 } else { speed.clamp(*SPEED_RANGE.start(), *SPEED_RANGE.end()) };
         Clock { anchor: Instant::now(), virtual_anchor: start, speed }
     }
 
-    /// Seconds since the epoch on the system's clock.
+    /// Seconds since the epoch on the system's clock; 0 if that is before the epoch.
     pub fn system_now() -> f64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
     }
@@ -34,18 +34,19 @@ impl Clock {
         self.at(Instant::now())
     }
 
-    /// The virtual time at an instant.
+    /// The virtual time at an instant, in seconds since the epoch; the start of the clock for an earlier instant.
     pub fn at(&self, instant: Instant) -> f64 {
         self.virtual_anchor + instant.saturating_duration_since(self.anchor).as_secs_f64() * self.speed
     }
 
-    /// The real time until the virtual `time`; zero when it has passed, at most one hour.
+    /// The real time until the virtual `time` (seconds since the epoch); zero when it has passed, at most one hour. Panics if `time` is
+    /// NaN.
     pub fn until(&self, time: f64) -> Duration {
         let seconds = (time - self.now()) / self.speed;
         Duration::from_secs_f64(seconds.clamp(0.0, 3600.0))
     }
 
-    /// Virtual seconds per real second.
+    /// Virtual seconds per real second, within [`SPEED_RANGE`].
     pub fn speed(&self) -> f64 {
         self.speed
     }

@@ -23,16 +23,16 @@ pub enum Durability {
     Power,
 }
 
-/// A named queue (RFC 33).
+/// A named queue (RFC 33). Its name must be unique in the instance.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueueConfig {
-    /// Its name.
+    /// Its name, 1 to [`NAME_LEN_MAX`](crate::limits::NAME_LEN_MAX) bytes.
     pub name: String,
-    /// Properties that are added to each job's constraints.
+    /// Properties that are added to each job's constraints; empty for none.
     pub requires: Vec<String>,
-    /// Duration of jobs without one, in seconds; instead of the instance's.
+    /// Duration of jobs without one, in seconds; `None` for the instance's.
     pub default_duration: Option<f64>,
-    /// Longest duration accepted, in seconds; instead of the instance's. `Some(0.0)` means no limit.
+    /// Longest duration accepted, in seconds; `None` for the instance's, `Some(0.0)` for no limit.
     pub limit_duration: Option<f64>,
 }
 
@@ -54,30 +54,33 @@ pub struct Config {
     pub dir: PathBuf,
     /// The socket; `dir/local-0` when `None`.
     pub socket: Option<PathBuf>,
-    /// The inventory.
+    /// The inventory. A restarted instance takes it anew, with the drains and properties of the earlier run.
     pub resources: R,
     /// Named queues; none means one anonymous queue.
     pub queues: Vec<QueueConfig>,
-    /// The queue of jobs without one. Required when there is more than one queue.
+    /// The queue of jobs without one, one of [`queues`](Config::queues). Required when there is more than one; a single one needs no
+    /// mention.
     pub default_queue: Option<String>,
-    /// Duration in seconds of jobs without one.
+    /// Duration in seconds of jobs without one; `None` leaves them without.
     pub default_duration: Option<f64>,
-    /// Longest duration accepted, in seconds.
+    /// Longest duration accepted, in seconds; `None` and 0 mean no limit.
     pub limit_duration: Option<f64>,
-    /// Virtual seconds per real second.
+    /// Virtual seconds per real second, within [`SPEED_RANGE`](crate::clock::SPEED_RANGE); see [`Clock::start`](crate::Clock::start).
     pub speed: f64,
     /// Virtual time at which a new instance begins, in seconds since the epoch; `None` for the time of day. A restarted
-    /// instance continues from its last time, or from the time of day if that is later and the clock runs at speed 1.
+    /// instance continues from its last time; with `None` and speed 1, from the time of day if that is later.
     pub start_time: Option<f64>,
-    /// End of the instance, in seconds since the epoch; 0 for never. Schedulers get it with the resources.
+    /// End of the instance, in seconds since the epoch; 0 for never. Schedulers get it with the resources. A restarted instance keeps an
+    /// end that was set while it ran.
     pub expiration: f64,
     /// The users who may connect.
     pub access: Access,
     /// The revision of RFC 27 for schedulers.
     pub dialect: Dialect,
-    /// Between the end of a job and the release of its resources. Only with [`Dialect::Current`].
+    /// Housekeeping between the end of a job and the release of its resources; `None` releases them at once. Only with
+    /// [`Dialect::Current`].
     pub housekeeping: Option<Housekeeping>,
-    /// See [`Durability`].
+    /// The failures that the records survive.
     pub durability: Durability,
     /// True if nodes that go down are lost permanently (`shrink`), as for a discovered inventory.
     pub shrink_down_ranks: bool,
@@ -153,7 +156,7 @@ impl Config {
         Value::Object(document)
     }
 
-    /// The path of the socket.
+    /// The path of the socket: [`socket`](Config::socket), or [`SOCKET`] in the folder.
     pub fn socket_path(&self) -> PathBuf {
         self.socket.clone().unwrap_or_else(|| self.dir.join(SOCKET))
     }

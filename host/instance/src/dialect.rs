@@ -21,12 +21,12 @@ pub enum Dialect {
     Founding,
 }
 
-/// The number of requests that a scheduler takes at a time.
+/// The number of requests for resources that a scheduler takes at a time (RFC 27 ready).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// All.
+    /// All requests.
     Unlimited,
-    /// At most this many.
+    /// At most this many, 1 to 2,147,483,647.
     Limited(usize),
 }
 
@@ -53,7 +53,7 @@ pub enum Verdict {
     Deny {
         /// The job.
         id: JobId,
-        /// The note.
+        /// The note for the user; empty if the scheduler gave none.
         note: String,
     },
     /// CANCEL: the request was cancelled, as requested.
@@ -63,7 +63,7 @@ pub enum Verdict {
     },
 }
 
-/// A job in a hello.
+/// A job in a hello: a job that holds resources.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hello<'a> {
     /// Id of the job.
@@ -74,7 +74,7 @@ pub struct Hello<'a> {
     pub userid: u32,
     /// Submission time, seconds since the epoch.
     pub t_submit: f64,
-    /// Ranks that are free already.
+    /// Ranks of its R that it has released already; `None` or an empty set for none.
     pub free: Option<&'a Idset>,
 }
 
@@ -102,7 +102,10 @@ impl Dialect {
         self == Dialect::Current
     }
 
-    /// Checks a `sched-hello`; true if partial releases may be included.
+    /// Checks a `sched-hello`; true if jobs with partly released resources may be included (`partial-ok`).
+    ///
+    /// # Errors
+    /// `EPROTO` for a streaming flag or a payload that the revision does not have.
     pub fn read_hello(self, payload: &Value, streaming: bool) -> Result<bool, Fail> {
         match self {
             Dialect::Current if !streaming => {
@@ -134,7 +137,10 @@ impl Dialect {
         payload
     }
 
-    /// The jobs of a hello as its only answer. `Err` returns them to be sent one by one, with an end.
+    /// The jobs of a hello as its only answer.
+    ///
+    /// # Errors
+    /// The same jobs, in a revision that sends them one by one, with an end.
     pub fn hello_in_one(self, jobs: Vec<Value>) -> Result<Value, Vec<Value>> {
         match self {
             Dialect::Current => Err(jobs),
@@ -143,6 +149,9 @@ impl Dialect {
     }
 
     /// Reads a `sched-ready`.
+    ///
+    /// # Errors
+    /// `EPROTO` for a mode that the revision does not have, or a limit out of its range.
     pub fn read_ready(self, payload: &Value) -> Result<Mode, Fail> {
         let fields = Fields::of(payload)?;
         match (self, fields.str("mode")?) {
@@ -164,7 +173,7 @@ impl Dialect {
         }
     }
 
-    /// The answer to a `sched-ready`.
+    /// The answer to a `sched-ready`, with the number of queued jobs; `None` for one without payload.
     pub fn ready(self, queued: usize) -> Option<Value> {
         match self {
             Dialect::Current => Some(json!({ "count": queued })),
@@ -172,7 +181,7 @@ impl Dialect {
         }
     }
 
-    /// The payload of a `sched.alloc`, as text.
+    /// The payload of a `sched.alloc`, as text. `jobspec` is JSON text, `t_submit` in seconds since the epoch.
     pub fn alloc(self, id: JobId, priority: u32, userid: u32, t_submit: f64, jobspec: &str) -> String {
         if self == Dialect::Founding {
             return json!({ "id": id, "priority": priority, "userid": userid }).to_string();
@@ -184,7 +193,10 @@ impl Dialect {
         format!("{head},\"jobspec\":{jobspec}}}")
     }
 
-    /// Reads a response to `sched.alloc`. Any error takes the interface down (R27-GEN-4, R27-SUCC-5).
+    /// Reads a response to `sched.alloc`.
+    ///
+    /// # Errors
+    /// `EPROTO` or `EINVAL` for a missing or invalid field. Any error takes the interface down (R27-GEN-4, R27-SUCC-5).
     pub fn read_verdict(self, payload: Value) -> Result<Verdict, Fail> {
         let fields = Fields::of(&payload)?;
         let id = fields.id()?;
@@ -237,7 +249,7 @@ impl Dialect {
         json!({ "jobs": pairs })
     }
 
-    /// The payload of a `sched.free`.
+    /// The payload of a `sched.free`: R of the released ranks, and whether the allocation has no others.
     pub fn free(self, id: JobId, r: &Value, last: bool) -> Value {
         match self {
             Dialect::Current => json!({ "id": id, "R": r, "final": last }),
@@ -245,12 +257,15 @@ impl Dialect {
         }
     }
 
-    /// Reads the answer to a `sched.free`. Any error takes the interface down (R27-GEN-4).
+    /// Reads the answer to a `sched.free`.
+    ///
+    /// # Errors
+    /// `EPROTO` or `EINVAL` without a valid id. Any error takes the interface down (R27-GEN-4).
     pub fn read_freed(self, payload: &Value) -> Result<JobId, Fail> {
         Fields::of(payload)?.id()
     }
 
-    /// The payload of a `sched.expiration`; `None` in a revision without it.
+    /// The payload of a `sched.expiration`, in seconds since the epoch; `None` in a revision without it.
     pub fn expiration(self, id: JobId, expiration: f64) -> Option<Value> {
         match self {
             Dialect::Current => Some(json!({ "id": id, "expiration": expiration })),

@@ -27,7 +27,7 @@ pub trait Records {
     /// Writes the records of a turn, all or none, and the time in seconds since the epoch.
     ///
     /// # Errors
-    /// Nothing was written.
+    /// The reason; nothing was written, and the same records are to be tried again.
     fn commit(&mut self, records: &[Record], now: f64) -> Result<(), Self::Error>;
 
     /// The error number for the answers to requests that are refused meanwhile.
@@ -66,7 +66,7 @@ impl<S: Records> Durable<S> {
     /// An instance at the time `now`, seconds since the epoch, with the restored state of an earlier run.
     ///
     /// # Errors
-    /// The configuration, or what was restored, is invalid.
+    /// [`Fail`] if the configuration, or the restored state, is invalid.
     pub fn new(config: Config, restored: Restored, now: f64, records: S) -> Result<Self, Fail> {
         Ok(Durable { core: Core::new(config, restored, now)?, records, hold: None })
     }
@@ -76,12 +76,12 @@ impl<S: Records> Durable<S> {
         &self.records
     }
 
-    /// The same, for its owner.
+    /// The place of the records, for changes.
     pub fn records_mut(&mut self) -> &mut S {
         &mut self.records
     }
 
-    /// Why the instance holds, if it does.
+    /// The reason why the instance holds; `None` if it does not.
     pub fn holds(&self) -> Option<&S::Error> {
         self.hold.as_ref().map(|hold| &hold.why)
     }
@@ -91,12 +91,12 @@ impl<S: Records> Durable<S> {
         self.hold.map(|hold| hold.why)
     }
 
-    /// When the next timer is due, in seconds since the epoch.
+    /// The time at which the next timer is due, in seconds since the epoch; `None` without a timer.
     pub fn next_wake(&self) -> Option<f64> {
         self.core.next_wake()
     }
 
-    /// The client that offers the scheduler.
+    /// The client that offers the service `sched`; `None` without a scheduler.
     pub fn scheduler(&self) -> Option<ClientId> {
         self.core.scheduler()
     }
@@ -106,7 +106,7 @@ impl<S: Records> Durable<S> {
         self.core.connect(client, peer);
     }
 
-    /// A client sent a message.
+    /// A client sent a message. While the instance holds, it waits, is refused, or is handled if it changes nothing.
     pub fn message(&mut self, client: ClientId, message: Message) {
         let Some(hold) = &mut self.hold else { return self.core.message(client, message) };
         let scheduler = self.core.scheduler() == Some(client);
@@ -140,7 +140,7 @@ impl<S: Records> Durable<S> {
         }
     }
 
-    /// Nodes are down, or lost for good.
+    /// The nodes of these ranks are down, or `lost` for good. Takes effect after the hold, if there is one.
     pub fn nodes_down(&mut self, ranks: &Idset, lost: bool) {
         match &mut self.hold {
             None => self.core.nodes_down(ranks, lost),
@@ -148,7 +148,7 @@ impl<S: Records> Durable<S> {
         }
     }
 
-    /// Nodes are up.
+    /// The nodes of these ranks are up. Takes effect after the hold, if there is one.
     pub fn nodes_up(&mut self, ranks: &Idset) {
         match &mut self.hold {
             None => self.core.nodes_up(ranks),
@@ -156,7 +156,8 @@ impl<S: Records> Durable<S> {
         }
     }
 
-    /// Advances the time: timers that are due fire. True if more are due. While the instance holds, nothing fires.
+    /// Advances the time to `now`, seconds since the epoch: timers that are due fire. True if more are due. While the instance holds,
+    /// nothing fires.
     pub fn advance(&mut self, now: f64) -> bool {
         self.hold.is_none() && self.core.advance(now)
     }

@@ -12,7 +12,7 @@ use fluxgate_wire::{Message, ReplyTo};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientId(pub u64);
 
-/// A record for the database.
+/// A record for the database; see [`Records::commit`](crate::durable::Records::commit).
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
     /// The text of a jobspec, before the jobs that have it.
@@ -37,7 +37,7 @@ pub enum Record {
         time: f64,
         /// Name of the event.
         name: String,
-        /// JSON text of the context.
+        /// JSON text of the context (RFC 18); `None` without one.
         context: Option<String>,
     },
     /// A key of the KVS was written, or removed.
@@ -54,7 +54,7 @@ pub enum Record {
         /// `None` removes it.
         value: Option<String>,
     },
-    /// A counter was incremented.
+    /// The counter of this name was incremented by one.
     Count(&'static str),
 }
 
@@ -71,7 +71,7 @@ pub enum Effect {
     Signal {
         /// The job.
         id: JobId,
-        /// Number of the signal.
+        /// Number of the signal, as on Linux.
         signal: i32,
     },
     /// Search for processes that were started before a restart of the instance.
@@ -103,9 +103,9 @@ pub struct Launch {
     pub command: Vec<String>,
     /// The whole environment, except for the variables added for each task.
     pub environment: Vec<(String, String)>,
-    /// Working directory.
+    /// Working directory; `None` for the folder of the instance.
     pub cwd: Option<String>,
-    /// Number of processes.
+    /// Number of processes, one for each task.
     pub ntasks: u64,
     /// Number of nodes of the allocation.
     pub nnodes: u64,

@@ -11,10 +11,10 @@ pub enum InstanceError {
     /// The configuration, or the content of the database, is invalid.
     #[error("{0}")]
     Config(#[from] Fail),
-    /// The database.
+    /// The database or its folder cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The socket.
+    /// The socket cannot be opened.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The thread could not be started, or died.

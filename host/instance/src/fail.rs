@@ -6,14 +6,14 @@ use fluxgate_wire::errno;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Fail {
-    /// See [`errno`].
+    /// An error number, see [`errno`].
     pub errnum: i32,
     /// The text: field, value found, and values accepted.
     pub text: String,
 }
 
 impl Fail {
-    /// With any error number.
+    /// A refusal with any error number and one line of text.
     pub fn new(errnum: i32, text: impl Into<String>) -> Self {
         Fail { errnum, text: text.into() }
     }

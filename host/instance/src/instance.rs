@@ -18,7 +18,7 @@ use crate::runner::Runner;
 use crate::shell::{Control, Input, Shell, accept};
 use crate::store::Store;
 
-/// An instance.
+/// The entry point: an instance is started from a [`Config`] and then controlled through its [`Handle`].
 #[derive(Debug)]
 pub struct Instance;
 
@@ -44,6 +44,10 @@ impl Instance {
     /// Starts an instance in a thread of its own, and returns once its socket accepts clients.
     ///
     /// In the folder of an earlier instance, it continues from the state of that instance, also after a crash.
+    ///
+    /// # Errors
+    /// [`InstanceError`] for an invalid configuration, a folder or database that cannot be used (another instance may run there), a
+    /// socket that cannot be opened, or a thread that cannot be started.
     pub async fn start(config: Config) -> Result<Handle, InstanceError> {
         let (started, ready) = oneshot::channel();
         let (ended, end) = oneshot::channel();
@@ -78,6 +82,9 @@ impl Instance {
     }
 
     /// Starts an instance and runs it until it ends, by request of a client or by an error.
+    ///
+    /// # Errors
+    /// As [`Instance::start`], and as [`Handle::wait`].
     pub async fn run(config: Config) -> Result<(), InstanceError> {
         Instance::start(config).await?.wait().await
     }
@@ -123,7 +130,7 @@ async fn live(
 }
 
 impl Handle {
-    /// The address for clients.
+    /// The address for clients, `local://` and the path of the socket.
     pub fn uri(&self) -> &str {
         &self.uri
     }
@@ -133,7 +140,7 @@ impl Handle {
         &self.socket
     }
 
-    /// The instance's clock.
+    /// A copy of the instance's clock. Time stands still in an instance that cannot write its records; this clock goes on.
     pub fn clock(&self) -> Clock {
         self.clock
     }
@@ -149,47 +156,61 @@ impl Handle {
         let _ = self.inputs.send(Input::Control(control)).await;
     }
 
-    /// Cuts the scheduler's connection, as a fault would. True if there was one.
+    /// Cuts the scheduler's connection, as a fault would. True if there was one; false also if the instance has ended.
     pub async fn drop_scheduler(&self) -> bool {
         let (done, answer) = oneshot::channel();
         self.control(Control::DropScheduler(done)).await;
         answer.await.unwrap_or(false)
     }
 
-    /// Sets nodes down; `lost` ones never come back.
+    /// Sets the nodes of these ranks down. With `lost`, or with [`Config::shrink_down_ranks`], they do not come back while this instance
+    /// runs; a restarted one has all nodes up. Does nothing if the instance has ended.
     pub async fn nodes_down(&self, ranks: Idset, lost: bool) {
         self.control(Control::Down(ranks, lost)).await;
     }
 
-    /// Sets nodes up.
+    /// Sets the nodes of these ranks up, except for lost ones. Does nothing if the instance has ended.
     pub async fn nodes_up(&self, ranks: Idset) {
         self.control(Control::Up(ranks)).await;
     }
 
     /// Ends the instance in order, and waits for it.
+    ///
+    /// # Errors
+    /// As [`Handle::wait`].
     pub async fn shutdown(self) -> Result<(), InstanceError> {
         self.control(Control::Shutdown).await;
         self.wait().await
     }
 
     /// Ends the instance as a crash would: uncommitted data are lost, and no client gets a message.
+    ///
+    /// # Errors
+    /// As [`Handle::wait`].
     pub async fn abort(self) -> Result<(), InstanceError> {
         self.control(Control::Abort).await;
         self.wait().await
     }
 
-    /// Requests the end of the instance, without waiting.
+    /// Requests the orderly end of the instance, without waiting for it.
     pub async fn request_shutdown(&self) {
         self.control(Control::Shutdown).await;
     }
 
     /// Waits until the instance has ended.
+    ///
+    /// # Errors
+    /// The error that ended the instance, or [`InstanceError::Thread`] if its thread panicked.
     pub async fn wait(self) -> Result<(), InstanceError> {
         drop(self.inputs);
         self.end.await.unwrap_or_else(|_| Err(InstanceError::Thread("it panicked".to_owned())))
     }
 
-    /// Waits until the instance has ended, keeping the handle for [`Handle::request_shutdown`]. To be called once.
+    /// Waits until the instance has ended, keeping the handle for [`Handle::request_shutdown`]. To be called once: after the end it
+    /// panics.
+    ///
+    /// # Errors
+    /// As [`Handle::wait`].
     pub async fn ended(&mut self) -> Result<(), InstanceError> {
         let end = &mut self.end;
         end.await.unwrap_or_else(|_| Err(InstanceError::Thread("it panicked".to_owned())))

@@ -59,7 +59,7 @@ pub const TURN_SUBMITS_MAX: usize = 2000;
 pub const TURN_TIMERS_MAX: usize = 4096;
 /// No more `sched.alloc` requests are sent while this many bytes wait for the scheduler.
 pub const SCHED_BACKLOG_MAX: usize = 32 << 20;
-/// Seconds between the first and the second signal for a real process that has to end.
+/// Time between the first and the second signal for a real process that has to end.
 pub const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// Period of the check of a process that was started before a restart of the instance.
 pub const REATTACH_POLL: Duration = Duration::from_millis(200);

@@ -16,7 +16,8 @@ use crate::runner::OUTPUT;
 use crate::store::{DATABASE, LAYOUT, LOCK, StoreError, open_reader};
 
 /// Removes the files of the ended instance of a folder, those that `others` names (files that the caller has put
-/// beside them), and then the folder. Returns the other files in it; if there are any, the folder stays.
+/// beside them), and then the folder. Returns the names of the other files and folders in it, sorted; if there are any, the folder
+/// stays.
 ///
 /// # Errors
 /// A folder without an instance's records, one whose instance runs, or a database that cannot be read: nothing is

@@ -46,7 +46,8 @@ pub(crate) struct Runner {
     groups: BTreeMap<JobId, Vec<Pid>>,
 }
 
-/// Paths of the output of a job: standard output and standard error.
+/// Paths of the output of a job in the folder `dir` of an instance: standard output and standard error. The files of a simulated job do
+/// not exist.
 pub fn output_paths(dir: &Path, id: JobId) -> (PathBuf, PathBuf) {
     let base = dir.join(OUTPUT);
     (base.join(format!("{}.out", id.to_f58_ascii())), base.join(format!("{}.err", id.to_f58_ascii())))

@@ -22,7 +22,7 @@ use crate::record::{CheckpointCause, Record};
 /// Number of bytes written at once.
 const FILL_BYTES: usize = 256 << 10;
 
-/// The appender; see the module.
+/// The disk's end of the queue; see the module. The first entry must be a checkpoint.
 pub struct Appender {
     pub(crate) entries: Receiver<Entry>,
     /// Most entries that one pump takes.
@@ -75,13 +75,14 @@ impl Appender {
         }
     }
 
-    /// Longest time between two pumps.
+    /// Longest time that its owner may let pass between two pumps.
     pub fn period(&self) -> Duration {
         Duration::from_secs_f64(SYNC_PERIOD.min(self.retry))
     }
 
     /// Writes the entries of the queue, makes durable what was written [`SYNC_PERIOD`] ago, and requests a checkpoint
-    /// once the pause after a failure is over. `now` is in seconds, of any clock that does not go back.
+    /// once the pause after a failure is over. Errors of the disk are logged. `now` is in seconds, of any clock that does not go
+    /// back.
     pub fn pump(&mut self, now: f64) {
         if self.failed_until.is_some_and(|at| now >= at) {
             // The checkpoint shows whether the disk works again.
@@ -104,7 +105,7 @@ impl Appender {
         self.settle(result, now);
     }
 
-    /// Writes all entries of the queue, and makes them durable.
+    /// Writes all entries of the queue, and makes them durable. Errors of the disk are logged.
     pub fn close(mut self, now: f64) {
         self.pump(now);
         let result = self.files.close().map_err(WriteError::from);

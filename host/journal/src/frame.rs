@@ -18,7 +18,7 @@ pub const FRAME_BYTES: u64 = 10;
 /// Longest payload, bytes: a checkpoint of many million jobs.
 pub const PAYLOAD_BYTES_MAX: u32 = 1 << 30;
 
-/// The header of a file.
+/// The header of the file with this number.
 pub fn header(number: u64) -> [u8; HEADER_BYTES as usize] {
     let mut out = [0; HEADER_BYTES as usize];
     out[..8].copy_from_slice(MAGIC);
@@ -26,7 +26,7 @@ pub fn header(number: u64) -> [u8; HEADER_BYTES as usize] {
     out
 }
 
-/// Appends a frame; `false`, without a change, if the payload is too long.
+/// Appends a frame to `out`; `false`, without a change, if the payload is longer than [`PAYLOAD_BYTES_MAX`].
 pub fn push(payload: &[u8], out: &mut Vec<u8>) -> bool {
     let Ok(length) = u32::try_from(payload.len()) else { return false };
     if length > PAYLOAD_BYTES_MAX {
@@ -49,9 +49,9 @@ pub enum Found {
     Payload(Vec<u8>),
     /// The end of the file.
     End,
-    /// An incomplete record begins here.
+    /// An incomplete record begins here: the writer was killed, or power was lost.
     Torn,
-    /// Bytes that differ from those written.
+    /// Bytes that differ from those written: the fault in words.
     Damaged(&'static str),
 }
 
@@ -69,7 +69,8 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 impl<R: Read> Frames<R> {
-    /// Reads the header; `length` is that of the file. Returns the number of the file, or the fault of the header.
+    /// Reads the header; `length` is that of the file in bytes. Returns the number of the file and its frames, or the fault of the
+    /// header: [`Found::Torn`] or [`Found::Damaged`].
     ///
     /// # Errors
     /// The error of the reader.
@@ -90,12 +91,12 @@ impl<R: Read> Frames<R> {
         Ok(Ok((u64::from_le_bytes(file), Frames { from, offset: HEADER_BYTES, length })))
     }
 
-    /// The offset of the next frame.
+    /// The offset of the next frame, bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next frame. Anything but a payload ends the file.
+    /// The next frame. Anything but a payload ends the file: further calls find [`Found::End`].
     ///
     /// # Errors
     /// The error of the reader.

@@ -1,4 +1,4 @@
-//! [`Disk`] on the file system of this machine. Only this module of the crate opens files.
+//! [`Disk`] on the file system of this machine. Only this module of the crate opens files. Must never know the content of a file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{Result, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::{Content, Disk, DiskFile};
 use crate::options::OpenError;
 
-/// The file system of this machine.
+/// The file system of this machine. The claim is a lock on the file `lock` in the folder.
 #[derive(Debug, Default)]
 pub struct LocalDisk {
     /// Locked as long as this process writes to the claimed folder.

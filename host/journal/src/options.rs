@@ -1,4 +1,4 @@
-//! The folder and the bounds of a journal, and the reasons why it cannot be opened.
+//! The folder and the bounds of a journal, and the reasons why it cannot be opened. Must never know records.
 
 use std::io;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ pub struct Options {
     pub dir: PathBuf,
     /// Most bytes of all files together, at least [`BYTES_MIN`].
     pub bytes_max: u64,
-    /// Most entries that wait to be written; [`QUEUE_MAX`].
+    /// Most entries that wait to be written, by default [`QUEUE_MAX`]. Fewer wait where `bytes_max` is small.
     pub queue_max: usize,
-    /// Time between a failure and the next attempt; [`RETRY_PERIOD`].
+    /// Time between a failure and the next attempt, by default [`RETRY_PERIOD`].
     pub retry: Duration,
 }
 
@@ -33,10 +33,10 @@ impl Options {
     }
 }
 
-/// Why a journal cannot be opened.
+/// The reason for which a journal cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The bound is too small.
+    /// The bound on all files, in bytes, is below [`BYTES_MIN`].
     #[error("journal: a size of {0} bytes is too small; at least {BYTES_MIN} are needed")]
     Small(u64),
     /// The folder or a file in it cannot be used.
@@ -47,15 +47,15 @@ pub enum OpenError {
         /// The error of the system.
         error: io::Error,
     },
-    /// Another scheduler writes there.
+    /// Another scheduler writes in this folder.
     #[error("journal {}: another scheduler is writing there", .0.display())]
     Taken(PathBuf),
-    /// Other users can enter the folder.
+    /// The folder has permissions for other users.
     #[error("journal {}: others may look into this folder (mode {mode:o}); it must be 700", path.display())]
     Open {
         /// The folder.
         path: PathBuf,
-        /// Its permissions.
+        /// Its permissions, the lower nine bits of its mode.
         mode: u32,
     },
 }

@@ -11,11 +11,12 @@ use fluxgate_formats::{Idset, JobId, R};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Decisions, digest, number of annotations.
+/// The outcome of a call: its decisions in order, the first eight bytes of a SHA-256 over all actions, and the number of annotations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome(pub Vec<Decision>, pub u64, pub u32);
 
-/// The allocation of a job: ranks, and the resources of each.
+/// The allocation of a job as in R (RFC 20): groups of ranks, and the ids of the resources of each rank by type. Empty where R is not
+/// written.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allocated(pub Vec<(Idset, BTreeMap<String, Idset>)>);
 
@@ -24,7 +25,7 @@ impl Allocated {
         Allocated(r.r_lite.iter().map(|entry| (entry.rank.clone(), entry.children.clone())).collect())
     }
 
-    /// Number of cores.
+    /// Number of cores on all ranks.
     pub fn cores(&self) -> u64 {
         let each = |(ranks, children): &(Idset, BTreeMap<String, Idset>)| {
             ranks.len() * children.get("core").map_or(0, |cores| cores.len())
@@ -36,22 +37,22 @@ impl Allocated {
 /// One decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Decision {
-    /// A job starts: its allocation, and when that expires (0: never).
+    /// A job starts: its allocation, and the end of that in seconds since the epoch (0 for no limit).
     #[serde(rename = "s")]
     Start(JobId, Allocated, f64),
-    /// A request is denied.
+    /// A request is denied: the reason in words.
     #[serde(rename = "deny")]
     Deny(JobId, String),
     /// A request is withdrawn.
     #[serde(rename = "canceled")]
     Canceled(JobId),
-    /// A query is answered: its token, errno (0: yes), text.
+    /// A query is answered: its token, errno (0 for success), text of the error.
     #[serde(rename = "reply")]
     Reply(u64, i32, String),
-    /// An exception on a job.
+    /// An exception on a job: `TYPE: NOTE`.
     #[serde(rename = "raise")]
     Raise(JobId, String),
-    /// A successor took over: from, to, with the state.
+    /// A successor took over: predecessor, successor, true if it took over a state.
     #[serde(rename = "swapped")]
     Swapped(String, String, bool),
     /// A successor failed: its name, kind of failure, text.
@@ -60,10 +61,10 @@ pub enum Decision {
     /// The active policy failed: its name, kind of failure, text.
     #[serde(rename = "failed")]
     Failed(String, String, String),
-    /// One of these three for the policy of a single queue: the queue, and the decision.
+    /// One of the last three for the policy of a single queue: the queue, and the decision.
     #[serde(rename = "queue")]
     Queue(String, Box<Decision>),
-    /// A queue returned to the default policy: the queue, from, to.
+    /// A queue returned to the default policy: the queue, the policy that left, the default policy.
     #[serde(rename = "given-back")]
     GivenBack(String, String, String),
     /// Any other decision, as text.
@@ -107,7 +108,7 @@ impl Decision {
         }
     }
 
-    /// The job of the decision.
+    /// The job of the decision; `None` for one about a query or a policy.
     pub fn job(&self) -> Option<JobId> {
         match self {
             Decision::Start(id, ..)
@@ -148,7 +149,7 @@ impl std::fmt::Display for Decision {
 }
 
 impl Outcome {
-    /// The outcome of these actions; `None` without any.
+    /// The outcome of these actions; `None` for an empty list.
     pub fn of(actions: &[Action]) -> Option<Outcome> {
         if actions.is_empty() {
             return None;

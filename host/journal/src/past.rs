@@ -10,10 +10,10 @@ use crate::reader::{Item, Journal};
 use crate::record::{CheckpointCause, Record};
 use crate::rerun::{Policies, RerunError, follow_to};
 
-/// Why there is no state at a time. Times are seconds since the epoch.
+/// The reason for which there is no state at a time. Times are seconds since the epoch.
 #[derive(Debug, thiserror::Error)]
 pub enum PastError {
-    /// The journal begins later, or ends before.
+    /// The journal begins after the time, or ends before it.
     #[error("the journal is from {from} until {until}")]
     Outside {
         /// The time of its first record.
@@ -21,22 +21,22 @@ pub enum PastError {
         /// The time of its last one.
         until: f64,
     },
-    /// Records are missing there.
+    /// Records are missing at the time.
     #[error("{lost} records between {from} and {until} are missing: {why}")]
     Gap {
-        /// The last record before.
+        /// The time of the last record before.
         from: f64,
-        /// The first one after.
+        /// The time of the checkpoint after it.
         until: f64,
-        /// How many.
+        /// Number of missing records.
         lost: u64,
         /// The reason.
         why: String,
     },
-    /// No scheduler wrote then.
+    /// No scheduler wrote at the time.
     #[error("no scheduler wrote between {from} and {until}")]
     Away {
-        /// The last record before.
+        /// The time of the last record before.
         from: f64,
         /// The start of the next scheduler.
         until: f64,
@@ -46,10 +46,10 @@ pub enum PastError {
     Rerun(#[from] RerunError),
 }
 
-/// The engine as it was at this time.
+/// The engine as it was at this time, in seconds since the epoch, after all records of that time.
 ///
 /// # Errors
-/// [`PastError`].
+/// [`PastError`] if the journal has no state at this time, or cannot be read or run again.
 pub fn at(journal: &Journal, policies: &mut dyn Policies, time: f64) -> Result<Engine, PastError> {
     let reached = match follow_to(journal, policies, Some(time), Some(time), &mut |_, _| true) {
         Err(RerunError::Nothing) => return Err(outside(journal)?),

@@ -14,7 +14,7 @@ use crate::frame::{Found, Frames};
 use crate::local_disk::LocalDisk;
 use crate::record::Record;
 
-/// Why a journal cannot be read.
+/// The reason for which a journal, or the rest of one of its files, cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// Reading failed.
@@ -25,7 +25,7 @@ pub enum ReadError {
         /// The error of the disk.
         error: io::Error,
     },
-    /// There is no file.
+    /// The folder has no file of a journal.
     #[error("{}: there is no journal in this folder", .0.display())]
     Empty(PathBuf),
     /// A file differs from what was written.
@@ -72,7 +72,7 @@ pub(crate) fn torn(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
     }
 }
 
-/// The files of a journal.
+/// The files of a journal, the oldest first. They are opened when they are read.
 #[derive(Debug, Clone)]
 pub struct Journal {
     disk: Arc<dyn Disk>,
@@ -82,7 +82,7 @@ pub struct Journal {
 /// A record with its place.
 #[derive(Debug)]
 pub struct Place {
-    /// Index of the file.
+    /// Index of the file in [`Journal::files`].
     pub file: usize,
     /// Offset in it, bytes.
     pub offset: u64,
@@ -95,9 +95,9 @@ pub struct Place {
 pub enum Item {
     /// A record.
     Record(Box<Place>),
-    /// A file ends here with an incomplete record, because of a kill. Index of the file, offset, bytes left out.
+    /// A file ends here with an incomplete record, because of a kill: index of the file, offset, bytes left out.
     Torn(usize, u64, u64),
-    /// The rest of a file cannot be read.
+    /// The rest of a file cannot be read. The next file follows.
     Damaged(ReadError),
 }
 
@@ -105,7 +105,7 @@ impl Journal {
     /// The journal in a folder of this machine, or one file of it.
     ///
     /// # Errors
-    /// [`ReadError`] if there is none.
+    /// [`ReadError::Empty`] for a folder without a journal, [`ReadError::Io`] if the folder cannot be read.
     pub fn open(path: &Path) -> Result<Journal, ReadError> {
         Journal::on(Arc::<LocalDisk>::default(), path)
     }
@@ -113,7 +113,7 @@ impl Journal {
     /// The journal in a folder of this disk, or one file of it.
     ///
     /// # Errors
-    /// [`ReadError`] if there is none.
+    /// [`ReadError::Empty`] for a folder without a journal, [`ReadError::Io`] if the folder cannot be read.
     pub fn on(disk: Arc<dyn Disk>, path: &Path) -> Result<Journal, ReadError> {
         let files: Vec<PathBuf> = match files(&*disk, path) {
             Ok(files) => files.into_iter().map(|(_, path)| path).collect(),
@@ -136,13 +136,13 @@ impl Journal {
         self.items_from(0)
     }
 
-    /// All items from the file with this index on.
+    /// All items from the file with this index on; none if there is no such file.
     pub fn items_from(&self, file: usize) -> Items<'_> {
         Items { journal: self, file, frames: None }
     }
 }
 
-/// See [`Journal::items`].
+/// The items of a journal in order; see [`Journal::items`].
 pub struct Items<'a> {
     journal: &'a Journal,
     file: usize,

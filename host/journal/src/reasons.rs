@@ -19,13 +19,13 @@ pub struct Spell {
     pub from: f64,
     /// Its end.
     pub until: f64,
-    /// The kind of the reason: one word, as in metrics; `away` while no scheduler had the job.
+    /// The kind of the reason, as [`Reason::kind`](fluxgate_engine::Reason::kind); `away` while no scheduler had the job.
     pub kind: &'static str,
     /// The reason in words.
     pub text: String,
 }
 
-/// How the wait of a job ended.
+/// The end of the wait of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// It started.
@@ -41,9 +41,9 @@ pub enum Ended {
 pub struct Wait {
     /// The times by reason, in order.
     pub spells: Vec<Spell>,
-    /// How it ended.
+    /// The end of the wait.
     pub ended: Ended,
-    /// Its arrival is in the journal; if not, it began before.
+    /// True if its arrival is in the journal; false if the wait began before.
     pub complete: bool,
 }
 
@@ -62,10 +62,10 @@ impl Wait {
     }
 }
 
-/// The last wait of a job in a journal, or `None` if no record has it waiting.
+/// The last wait of a job in a journal, found by a rerun; `None` if no record has the job waiting.
 ///
 /// # Errors
-/// The journal cannot be read, or not be run again with these policies.
+/// [`RerunError`] if the journal cannot be read, or not be run again with these policies.
 pub fn reasons(
     journal: &Journal,
     policies: &mut dyn Policies,

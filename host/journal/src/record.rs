@@ -15,25 +15,25 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::Outcome;
 use crate::spec::{SpecError, SpecRow};
 
-/// One record.
+/// One record of a journal. The first number of a variant is its time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Record {
     /// A state from which an engine can resume. The first record of every file.
     #[serde(rename = "base")]
     Checkpoint(Box<CheckpointRecord>),
-    /// The request of some jobs.
+    /// The request of one or more jobs, before the first record that names it.
     #[serde(rename = "spec")]
     Spec(Arc<SpecRow>),
-    /// A policy.
+    /// A policy, before the first record that names it.
     #[serde(rename = "policy")]
     Policy(Arc<PolicyRow>),
-    /// An event: the time of its step, and its outcome.
+    /// An event: the time of its step, and its outcome (`None` without actions).
     #[serde(rename = "e")]
     Step(f64, EventRecord, Option<Outcome>),
     /// A call of the engine's `pass`.
     #[serde(rename = "p")]
     Pass(PassRecord),
-    /// A call of `swap`: the time, the successor's number, the outcome, the error if it did not begin.
+    /// A call of `swap`: the time, the successor's number, the outcome, the error (`None` if the swap began).
     #[serde(rename = "swap")]
     Swap(f64, u32, Option<Outcome>, Option<String>),
     /// New settings: the time from which they are in force, and the outcome.
@@ -42,23 +42,24 @@ pub enum Record {
     /// A swap under way was abandoned.
     #[serde(rename = "abandon")]
     Abandon(f64),
-    /// Scheduling is suspended until a policy is swapped in, because this one could not be started.
+    /// Scheduling is suspended until a policy is swapped in, because the one of this name could not be started.
     #[serde(rename = "hold")]
     Hold(f64, String),
-    /// A call of `swap_queue`: the time, the queue, the successor's number, the outcome, the error if it did not
-    /// begin.
+    /// A call of `swap_queue`: the time, the queue, the successor's number, the outcome, the error (`None` if the swap
+    /// began).
     #[serde(rename = "qswap")]
     QueueSwap(f64, String, u32, Option<Outcome>, Option<String>),
-    /// A call of `give_back`: the time, the queue, the error if it did not begin.
+    /// A call of `give_back`: the time, the queue, the error (`None` if the return began).
     #[serde(rename = "qback")]
     GiveBack(f64, String, Option<String>),
-    /// A swap of one queue was abandoned.
+    /// A swap or return of this queue was abandoned.
     #[serde(rename = "qabandon")]
     QueueAbandon(f64, String),
-    /// Scheduling in a queue is suspended until a policy is swapped in, because this one could not be started.
+    /// Scheduling in a queue is suspended until a policy is swapped in, because one could not be started: the time, the queue, the
+    /// policy.
     #[serde(rename = "qhold")]
     QueueHold(f64, String, String),
-    /// The state that is offered to the next successor of the built-in policy.
+    /// A call of `offer`: the state that is offered to the next successor.
     #[serde(rename = "offer")]
     Offer(f64, SavedState),
     /// A call of `policy_states`, and the outcome.
@@ -70,7 +71,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// A short name, for output.
+    /// A short name of its kind, for output; of an event as [`EventRecord::kind`].
     pub fn kind(&self) -> &'static str {
         match self {
             Record::Checkpoint(_) => "checkpoint",
@@ -92,7 +93,7 @@ impl Record {
         }
     }
 
-    /// Its time, if it has one.
+    /// Its time, seconds since the epoch; `None` for a request or a policy.
     pub fn time(&self) -> Option<f64> {
         match self {
             Record::Checkpoint(base) => Some(base.time),
@@ -108,7 +109,7 @@ impl Record {
         }
     }
 
-    /// Its outcome, if it has one.
+    /// Its outcome; `None` for a kind without one, and for a call without actions.
     pub fn outcome(&self) -> Option<&Outcome> {
         match self {
             Record::Step(.., outcome) | Record::Reconfigure(.., outcome) | Record::Swap(_, _, outcome, _) => {
@@ -122,12 +123,12 @@ impl Record {
 }
 
 /// A call of the engine's `pass`: the time; the number of the default policy after it; the fuel that it and the
-/// policies of single queues used since the previous call; passes made, one for each queue; the check at which it was
-/// interrupted, if it was; the outcome.
+/// policies of single queues used since the previous call; passes, as [`Stats::passes`](fluxgate_engine::Stats::passes) counts
+/// them; the check at which it was interrupted (`None` if it was not); the outcome.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PassRecord(pub f64, pub u32, pub u64, pub u64, pub Option<u64>, pub Option<Outcome>);
 
-/// Why a file was begun.
+/// The reason for which a file was begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CheckpointCause {
     /// The scheduler started.
@@ -144,9 +145,9 @@ pub enum CheckpointCause {
 /// A state from which an engine can resume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointRecord {
-    /// Its time.
+    /// Its time, seconds since the epoch.
     pub time: f64,
-    /// The reason for it.
+    /// The reason for the file that begins with it.
     pub why: CheckpointCause,
     /// Version of the program that wrote it.
     pub version: String,
@@ -156,9 +157,9 @@ pub struct CheckpointRecord {
     pub asks: BTreeMap<JobId, (u32, f64)>,
     /// The requests with these numbers.
     pub specs: Vec<Arc<SpecRow>>,
-    /// The default policy.
+    /// The active default policy.
     pub policy: Arc<PolicyRow>,
-    /// The policies of single queues, by queue.
+    /// The active policies of single queues, by queue.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub own: BTreeMap<String, Arc<PolicyRow>>,
 }
@@ -166,20 +167,21 @@ pub struct CheckpointRecord {
 /// A policy, with its settings.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PolicyRow {
-    /// Its number in this journal.
+    /// Its number, unique during one run of a scheduler; 0 for the built-in policy.
     pub number: u32,
     /// Its name.
     pub name: String,
-    /// `sha256:` and 64 digits, of the component; empty for the built-in policy.
+    /// `sha256:` and 64 digits, of the component; empty for a policy that is no component, such as the built-in one.
     pub digest: String,
-    /// Its configuration as it was set.
+    /// Its configuration as it was set, by key.
     pub config: BTreeMap<String, String>,
     /// Its limits, as its executor serialises them; empty for none.
     #[serde(default)]
     pub limits: String,
 }
 
-/// An event of [`fluxgate_engine::Event`] in its recorded form. Fields as there, unless a comment differs.
+/// An event of [`fluxgate_engine::Event`] in its recorded form. The comment of a variant lists its fields in order; they mean what
+/// they mean there. `seconds` is the limit of the job, 0 for none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)] // the variants of `Event`
 pub enum EventRecord {
@@ -242,7 +244,7 @@ pub enum EventRecord {
 }
 
 impl EventRecord {
-    /// A short name, for output.
+    /// A short name of its kind, for output.
     pub fn kind(&self) -> &'static str {
         match self {
             EventRecord::Hello(..) => "hello",
@@ -270,7 +272,7 @@ impl EventRecord {
         }
     }
 
-    /// The job of the event, if there is one.
+    /// The job of the event; `None` for an event of several jobs or of none.
     pub fn job(&self) -> Option<JobId> {
         match self {
             EventRecord::Hello(id, ..)
@@ -283,10 +285,10 @@ impl EventRecord {
         }
     }
 
-    /// The event; `spec` finds a jobspec by number and duration.
+    /// The event; `spec` finds a jobspec by the number of its request and its limit in seconds.
     ///
     /// # Errors
-    /// [`SpecError`] if the jobspec is missing or invalid.
+    /// The error of `spec`; [`SpecError::Window`] for a reservation that cannot be read.
     pub fn event(
         &self,
         mut spec: impl FnMut(u32, f64) -> Result<Arc<fluxgate_formats::Jobspec>, SpecError>,
@@ -333,13 +335,13 @@ const PLAIN_BYTES_MAX: usize = 4096;
 /// Largest record after inflating, bytes.
 const INFLATED_BYTES_MAX: u64 = 4 << 30;
 
-/// A payload is no record of this version.
+/// The error for a payload that is no record of this version.
 #[derive(Debug, thiserror::Error)]
 #[error("no record that this version can read: {0}")]
 pub struct RecordError(String);
 
 impl Record {
-    /// The payload of a frame.
+    /// The payload of a frame, deflated if it is large; empty if the record cannot be serialised.
     pub fn to_payload(&self) -> Vec<u8> {
         let mut out = vec![0];
         let mut writer = rmp_serde::Serializer::new(&mut out).with_struct_map();

@@ -35,7 +35,8 @@ struct Log {
     passes: u64,
 }
 
-/// An engine with its journal; see the module.
+/// An engine with its journal; see the module. Questions go to the [`Engine`] itself, to which it dereferences. `now` is the time
+/// in seconds since the epoch.
 pub struct Recorded {
     engine: Engine,
     log: Option<Box<Log>>,
@@ -56,7 +57,8 @@ impl Deref for Recorded {
 }
 
 impl Recorded {
-    /// A new engine under the built-in policy, with a journal if there is a writer.
+    /// An engine that is new (without jobs, under the built-in policy), with a journal if there is a writer. The journal begins
+    /// with a checkpoint.
     pub fn new(engine: Engine, writer: Option<Writer>, now: f64) -> Recorded {
         let builtin = Arc::new(PolicyRow { name: BUILTIN.to_owned(), ..PolicyRow::default() });
         let log = |writer| {
@@ -86,12 +88,12 @@ impl Recorded {
         &mut self.engine
     }
 
-    /// Takes the journal, for another engine in place of this one.
+    /// Takes the journal, for another engine in place of this one; `None` without a journal. Later calls are not recorded.
     pub fn take_writer(&mut self) -> Option<Writer> {
         self.log.take().map(|log| log.writer)
     }
 
-    /// Counters of the journal, if there is one.
+    /// Counters of the journal; `None` without one.
     pub fn figures(&self) -> Option<Figures> {
         self.log.as_ref().map(|log| log.writer.figures())
     }
@@ -120,10 +122,10 @@ impl Recorded {
         actions
     }
 
-    /// As [`Engine::swap`]; `row` identifies the successor; its number is ignored.
+    /// As [`Engine::swap`]. `row` identifies the successor; its number is ignored.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Engine::swap`]. A swap that does not begin is recorded as well.
     pub fn swap(
         &mut self,
         successor: Box<dyn Policy>,
@@ -145,10 +147,10 @@ impl Recorded {
         result
     }
 
-    /// As [`Engine::swap_queue`]; `row` identifies the successor; its number is ignored.
+    /// As [`Engine::swap_queue`]. `row` identifies the successor; its number is ignored.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Engine::swap_queue`]. A swap that does not begin is recorded as well.
     pub fn swap_queue(
         &mut self,
         queue: &str,
@@ -175,7 +177,7 @@ impl Recorded {
     /// As [`Engine::give_back`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Engine::give_back`]. A return that does not begin is recorded as well.
     pub fn give_back(&mut self, queue: &str, now: f64) -> Result<(), SwapError> {
         let result = self.engine.give_back(queue);
         if let Some(log) = &mut self.log {
@@ -231,7 +233,7 @@ impl Recorded {
         }
     }
 
-    /// As [`Engine::policy_states`]; nothing is recorded if no active policy saves a state.
+    /// As [`Engine::policy_states`]; if no active policy saves a state, both lists are empty and nothing is recorded.
     pub fn policy_states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
         if !self.engine.has_policy_state() {
             return (Vec::new(), Vec::new());
@@ -253,8 +255,8 @@ impl Recorded {
         self.engine.offer(state);
     }
 
-    /// Writes a checkpoint between two passes, if the journal requests one. `quiet` if the driver has no other work
-    /// now. The actions are carried out like those of [`Engine::step`].
+    /// Puts a checkpoint into the queue between two passes, if the journal requests one and no swap is under way. `quiet` is true
+    /// if the driver has no other work now. The actions are carried out like those of [`Engine::step`].
     pub fn keep_journal(&mut self, quiet: bool, now: f64) -> Vec<Action> {
         match &self.log {
             Some(log) if log.writer.wants_checkpoint(quiet) => {
@@ -291,7 +293,7 @@ impl Recorded {
         actions
     }
 
-    /// Writes all entries that are left, at a normal end of the scheduler.
+    /// Ends the journal at a normal end of the scheduler: all entries that are left are written. Later calls are not recorded.
     pub fn close(&mut self, now: f64) {
         if let Some(mut log) = self.log.take() {
             log.push(Record::End(now), &[], None, None);

@@ -23,34 +23,34 @@ use crate::record::{CheckpointCause, CheckpointRecord, PassRecord, PolicyRow, Re
 use crate::tables::Tables;
 use crate::timed::Timed;
 
-/// The source of policies.
+/// The source of the policies of a rerun.
 pub trait Policies {
     /// A fresh instance of the policy with this digest and these settings; a policy without a digest is not a
     /// component.
     ///
     /// # Errors
-    /// The reason why there is none, for people.
+    /// The reason, in words, for which the policy cannot be made.
     fn make(&mut self, row: &PolicyRow) -> Result<Box<dyn Policy>, String>;
 }
 
-/// The counts of a rerun.
+/// The counts of a rerun without a difference.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Verified {
-    /// Records run.
+    /// Records run, apart from rows of requests and policies.
     pub records: u64,
     /// Events stepped.
     pub events: u64,
-    /// Passes made, one per queue.
+    /// Passes made, as [`Stats::passes`](fluxgate_engine::Stats::passes) counts them.
     pub passes: u64,
-    /// Of the calls that made them, those that were interrupted.
+    /// Calls of `pass` that were interrupted.
     pub cut: u64,
     /// Decisions compared.
     pub decisions: u64,
-    /// Of these, jobs started.
+    /// Of these, starts of jobs.
     pub starts: u64,
     /// Annotations compared.
     pub annotations: u64,
-    /// Swaps completed.
+    /// Swaps completed, returns of queues to the default policy included.
     pub swaps: u64,
     /// Policies that failed, active ones or successors.
     pub breaches: u64,
@@ -60,17 +60,17 @@ pub struct Verified {
     pub resumed: u64,
     /// Starts of a scheduler in the journal.
     pub lives: u64,
-    /// Gaps: time of the checkpoint after it, records lost, reason.
+    /// Gaps: time of the checkpoint after the gap in seconds since the epoch, records lost, reason.
     pub gaps: Vec<(f64, u64, String)>,
-    /// Files that end with an incomplete record, and its bytes.
+    /// Files that end with an incomplete record, and the bytes of that.
     pub torn: Vec<(PathBuf, u64)>,
     /// Failures at a deadline, repeated as recorded.
     pub deadlines: u64,
-    /// First and last time.
+    /// Times of the first and the last record, seconds since the epoch; `None` without a record.
     pub span: Option<(f64, f64)>,
 }
 
-/// Why a rerun ended early.
+/// The reason for which a rerun ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum RerunError {
     /// The journal cannot be read.
@@ -85,19 +85,19 @@ pub enum RerunError {
         offset: u64,
         /// Kind of record.
         kind: &'static str,
-        /// Its time.
+        /// Its time, seconds since the epoch.
         time: f64,
         /// The difference.
         what: String,
     },
-    /// A record contradicts those before it.
+    /// A record contradicts those before it, or a policy that it names cannot be made.
     #[error("{}: offset {offset}: {what}", path.display())]
     Order {
         /// The file.
         path: PathBuf,
         /// Offset in it, bytes.
         offset: u64,
-        /// The contradiction.
+        /// The fault in words.
         what: String,
     },
     /// The given span of time has no record.
@@ -124,10 +124,11 @@ struct Run<'a> {
 
 type Differs = Result<(), String>;
 
-/// Runs the journal again, from the last checkpoint at or before `from` until `until`.
+/// Runs the journal again, from the last file that begins at or before `from`, else from the first, until `until`, else to its
+/// end. Times are seconds since the epoch.
 ///
 /// # Errors
-/// [`RerunError`] at the first record that differs, or cannot be read.
+/// [`RerunError`] at the first record that differs, cannot be read or contradicts the others, or without any record.
 pub fn verify(
     journal: &Journal,
     policies: &mut dyn Policies,

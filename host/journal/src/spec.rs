@@ -18,29 +18,29 @@ use serde_json::{Map, Value, json};
 /// Attributes below `attributes.system` on which scheduling depends.
 const SYSTEM: [&str; 5] = ["queue", "constraints", "bank", "preemptible-after", "fluxgate"];
 
-/// The request of some jobs, by number.
+/// The request of one or more jobs, by number.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpecRow {
-    /// Its number in this journal.
+    /// Its number, unique during one run of a scheduler.
     pub number: u32,
-    /// Version of the jobspec.
+    /// Version of the jobspec (RFC 14, RFC 25).
     pub version: u32,
     /// The resources (RFC 14).
     pub resources: Value,
-    /// `attributes.system`: queue, constraints, bank, when it may be ended, and this scheduler's own.
+    /// The parts of `attributes.system` on which scheduling depends: `queue`, `constraints`, `bank`, `preemptible-after`, `fluxgate`.
     pub system: Map<String, Value>,
 }
 
-/// Why a jobspec is missing.
+/// The reason for which the jobspec or the reservation of an event is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// The number is unknown.
+    /// The journal has no request of this number.
     #[error("jobspec {0} is not in the journal")]
     Unknown(u32),
-    /// It cannot be read as a jobspec.
+    /// The request of this number cannot be read as a jobspec, for this reason.
     #[error("jobspec {0}: {1}")]
     Wrong(u32, String),
-    /// A reservation cannot be read.
+    /// A reservation cannot be read, for this reason.
     #[error("reservation: {0}")]
     Window(String),
 }
@@ -49,7 +49,7 @@ impl SpecRow {
     /// A jobspec with this request; `duration` in seconds, 0 for no limit.
     ///
     /// # Errors
-    /// [`SpecError::Wrong`] for an invalid one.
+    /// [`SpecError::Wrong`] for an invalid request.
     pub fn jobspec(&self, duration: f64) -> Result<Arc<Jobspec>, SpecError> {
         let mut system = self.system.clone();
         if duration > 0.0 {

@@ -1,6 +1,6 @@
 //! The journal of a live scheduler: a thread with a clock, which pumps an [`Appender`] onto this machine's disk.
 //!
-//! Only this module of the crate has a clock or a thread. It only decides when to pump.
+//! Only this module of the crate has a clock or a thread. It only decides when to pump. Must never know records.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
@@ -14,7 +14,7 @@ impl Writer {
     /// Opens the folder on this machine's disk and starts the thread. The first entry must be a checkpoint.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// As [`Writer::on`]; [`OpenError::Io`] also if the thread cannot be started.
     pub fn open(options: &Options) -> Result<Writer, OpenError> {
         let (mut writer, appender) = Writer::on(Box::<LocalDisk>::default(), options)?;
         let thread = std::thread::Builder::new()

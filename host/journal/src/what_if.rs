@@ -27,11 +27,11 @@ const PASSES_MAX: u32 = 1000;
 pub struct JobRun {
     /// The job.
     pub id: JobId,
-    /// Its user.
+    /// Its user; 0 if unknown.
     pub user: u32,
-    /// Its cores.
+    /// Cores that it held from its start on.
     pub cores: u64,
-    /// Submission.
+    /// Submission; its start if unknown.
     pub submit: f64,
     /// Start.
     pub start: f64,
@@ -57,13 +57,13 @@ pub struct History {
     missing: (BTreeSet<JobId>, f64),
     /// Jobs that left the queue without starting.
     left: BTreeSet<JobId>,
-    /// Number of missing records.
+    /// Number of records that are missing in gaps.
     pub lost: u64,
-    /// Files of which the rest could not be read, and why.
+    /// The errors of files of which the rest could not be read.
     pub damaged: Vec<ReadError>,
-    /// First and last time.
+    /// Times of the first and the last record, seconds since the epoch.
     pub span: (f64, f64),
-    /// Names of the active policies.
+    /// Names of the policies that were active, each once, in order.
     pub policies: Vec<String>,
 }
 
@@ -72,16 +72,17 @@ enum Change {
     Config(Box<Config>),
 }
 
-/// Why there is no schedule.
+/// The reason for which there is no schedule.
 #[derive(Debug, thiserror::Error)]
 pub enum WhatIfError {
     /// There is no checkpoint to begin with.
     #[error("the journal has no checkpoint in this span of time")]
     Nothing,
-    /// A record contradicts the others.
+    /// A record contradicts the others: in words.
     #[error("{0}")]
     Wrong(String),
-    /// The policy failed; with the built-in one in its place the figures would be those of another policy.
+    /// A policy failed, or could not be swapped in: its name and error. With the built-in policy in its place the figures would be
+    /// those of another policy.
     #[error("policy {0}")]
     Policy(String),
 }
@@ -89,21 +90,22 @@ pub enum WhatIfError {
 /// The jobs that ran, and the cost of the policy.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schedule {
-    /// Jobs that ran.
+    /// Jobs that started in the span.
     pub runs: Vec<JobRun>,
     /// Jobs that wait at the end.
     pub waiting: Vec<JobId>,
-    /// Passes made.
+    /// Passes made; 0 for the recorded schedule.
     pub passes: u64,
-    /// Fuel used.
+    /// Fuel units that the policies used; 0 for the recorded schedule.
     pub fuel: u64,
 }
 
 impl History {
-    /// Reads the journal, from the last checkpoint at or before `from` until `until`.
+    /// Reads the journal, from the last file that begins at or before `from`, else from the first, until `until`, else to its end.
+    /// Damaged files do not end the reading; see [`History::damaged`].
     ///
     /// # Errors
-    /// [`WhatIfError::Nothing`].
+    /// [`WhatIfError::Nothing`] without a checkpoint.
     pub fn read(journal: &Journal, from: Option<f64>, until: Option<f64>) -> Result<History, WhatIfError> {
         let mut history: Option<History> = None;
         let mut damaged = Vec::new();
@@ -258,13 +260,13 @@ impl History {
         Schedule { runs, waiting, ..Schedule::default() }
     }
 
-    /// Names of the queues that jobs are in.
+    /// Names of the queues of jobs, the empty name for the anonymous one.
     pub fn queues(&self) -> BTreeSet<String> {
         let known = self.checkpoint.engine.queues.iter().map(|queue| queue.name.as_str());
         known.chain(self.tables.queues()).map(str::to_owned).collect()
     }
 
-    /// Cores of the machine.
+    /// Cores of all resources that were ever in the inventory at the first checkpoint.
     pub fn cores(&self) -> u64 {
         let each = |entry: &fluxgate_formats::rset::RLite| {
             entry.rank.len() * entry.children.get("core").map_or(0, |cores| cores.len())
@@ -272,11 +274,10 @@ impl History {
         self.checkpoint.engine.machine.r_lite.iter().map(each).sum()
     }
 
-    /// The schedule of this policy in all queues; `None` is the built-in one. `own` are policies of single queues, by
-    /// queue.
+    /// The schedule of this policy, or with `None` of the built-in one, in all queues without a policy in `own`.
     ///
     /// # Errors
-    /// [`WhatIfError`].
+    /// [`WhatIfError::Policy`] if a policy fails, [`WhatIfError::Wrong`] if the records contradict each other.
     pub fn schedule_with(
         &mut self,
         policy: Option<Box<dyn Policy>>,

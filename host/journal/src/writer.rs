@@ -19,28 +19,28 @@ use crate::record::Record;
 /// Estimate of the bytes of a record, from above.
 const ENTRY_BYTES: u64 = 256;
 
-/// Counters for `stats-get`.
+/// Counters of a journal, for `stats-get`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Records written by this process.
+    /// Records that this process gave to the disk, also those of a write that failed.
     pub records: u64,
-    /// Bytes written by this process.
+    /// Their bytes.
     pub bytes: u64,
-    /// Records that could not be written.
+    /// Records that were dropped: the disk failed, or the queue was full.
     pub dropped: u64,
-    /// Times that records were dropped.
+    /// Times that a series of dropped records began.
     pub gaps: u64,
-    /// Records that wait to be written.
+    /// Entries of the queue that wait to be written.
     pub waiting: u64,
-    /// Bytes of all files.
+    /// Bytes of all files of the journal.
     pub size: u64,
-    /// Files.
+    /// Number of files of the journal.
     pub files: u64,
-    /// The last error of the disk, if nothing was written since.
+    /// The last error of the disk, in words; `None` if a checkpoint was written since.
     pub trouble: Option<String>,
 }
 
-/// The scheduler's end of the queue.
+/// The scheduler's end of the queue. It is closed when it is dropped.
 pub struct Writer {
     queue: Option<SyncSender<Entry>>,
     shared: Arc<Shared>,
@@ -67,7 +67,7 @@ impl Writer {
     /// [`Appender::pump`] and [`Appender::close`] write.
     ///
     /// # Errors
-    /// [`OpenError`].
+    /// [`OpenError`] if the bound is too small, or the folder is taken, open to other users, or cannot be used.
     pub fn on(disk: Box<dyn Disk>, options: &Options) -> Result<(Writer, Appender), OpenError> {
         if options.bytes_max < BYTES_MIN {
             return Err(OpenError::Small(options.bytes_max));
@@ -136,7 +136,7 @@ impl Writer {
         self.shared.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counters.
+    /// The counters as they are now.
     pub fn figures(&self) -> Figures {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let shared = &self.shared;
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// Ends the queue, and waits until the other entries are written.
+    /// Ends the queue. A writer of [`Writer::open`] waits until all entries are written.
     pub fn close(&mut self) {
         self.queue = None;
         if let Some(finish) = self.finish.take() {

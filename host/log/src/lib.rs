@@ -19,7 +19,8 @@ pub const ID: &str = "id";
 /// The field of a line that has its 128-bit id in hexadecimal digits, as the field `MESSAGE_ID` of systemd's journal.
 pub const JOURNAL_ID: &str = "message_id";
 
-/// Writes a line with the id and the level of an entry of [`Id`], then as `tracing::event!`: fields, format string, arguments.
+/// Writes a line with the id and the level of an entry of [`Id`], then as `tracing::event!`: fields, format string, arguments. The target
+/// is the module of the caller, unless `target:` and another one come first.
 #[macro_export]
 macro_rules! log {
     (target: $target:expr, $id:ident, $($rest:tt)+) => {

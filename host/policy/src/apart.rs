@@ -8,7 +8,7 @@
 //!
 //! A program that wants this calls [`for_parent`] when its first argument is [`ARGUMENT`], before anything else.
 //!
-//! Must never know the cache, or what a component is for.
+//! Must never know the folder of the cache, or what a component is for.
 
 use std::io::{self, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -148,7 +148,10 @@ fn part(pipe: &mut impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
 }
 
 /// The work of a compiler: takes limits and a component from standard input, gives native code to standard output. To be called
-/// by a program whose first argument is [`ARGUMENT`], before it starts a thread.
+/// by a program whose first argument is [`ARGUMENT`], before it starts a thread. The resource limits of the process stay lowered.
+///
+/// The exit code is a failure if standard input has no such request or the answer cannot be written. A component that the compiler
+/// refuses is an answer, and a success.
 pub fn for_parent() -> ExitCode {
     match answer(&mut io::stdin().lock(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -201,10 +201,11 @@ fn read_entry(path: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
     Ok(bytes.split_off(HEADER_BYTES))
 }
 
-/// The native code in a file of the folder of compiled components, looked up under this key: all bytes behind the header.
+/// The native code in a file of the folder of compiled components, looked up under this key: all bytes behind the header. The code
+/// itself is not checked.
 ///
 /// # Errors
-/// Why the file is no whole entry of this key.
+/// The fault of the file, in words: it is cut short, of another version or key, or does not match its checksum.
 pub fn compiled_code<'f>(file: &'f [u8], key: &[u8; 32]) -> Result<&'f [u8], &'static str> {
     let (header, compiled) = file.split_at_checked(HEADER_BYTES).ok_or("cut short")?;
     let (magic, rest) = header.split_at(MAGIC.len());

@@ -33,42 +33,42 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Its name, as it describes itself.
+    /// Name of the policy, from its description.
     pub fn name(&self) -> &str {
         &self.description().name
     }
 
-    /// Its description of itself.
+    /// The checked answer of `describe`: name, version and settings.
     pub fn description(&self) -> &Description {
         self.compiled.description()
     }
 
-    /// Its abilities.
+    /// The optional interfaces of the contract that the component exports.
     pub fn abilities(&self) -> Abilities {
         self.compiled.abilities()
     }
 
-    /// The digest of the component.
+    /// The SHA-256 of the component. Entries of one component with different settings have the same digest.
     pub fn digest(&self) -> Digest {
         self.compiled.digest()
     }
 
-    /// The file that it came from, if it came from one.
+    /// The file of the component; `None` for bytes that came without a path.
     pub fn source(&self) -> Option<&Path> {
         self.source.as_deref()
     }
 
-    /// The limits of its instances.
+    /// The limits of fuel, memory and time of each of its instances.
     pub fn limits(&self) -> &Limits {
         self.compiled.limits()
     }
 
-    /// Its configuration as the operator set it.
+    /// The settings that the operator made, as written. A key that is missing has its default.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// A new instance.
+    /// A new instance with these settings. Other instances of the entry are not affected.
     ///
     /// # Errors
     /// As [`Compiled::instantiate`].
@@ -76,7 +76,7 @@ impl Entry {
         self.compiled.instantiate(&self.config)
     }
 
-    /// The data for display and serialisation.
+    /// Name, version, abilities and settings in force, for display and serialisation.
     pub fn summary(&self) -> Summary {
         let described = self.description();
         let key = |key: &ConfigKey| {
@@ -106,24 +106,24 @@ impl Entry {
     }
 }
 
-/// See [`Entry::summary`].
+/// A policy as commands and control requests show it; see [`Entry::summary`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Its name.
+    /// Name of the policy.
     pub name: String,
-    /// Its own version.
+    /// The policy's own version: one line of free text, possibly empty.
     pub version: String,
-    /// Description in one line.
+    /// Description in one line, possibly empty.
     pub summary: String,
     /// `sha256:` and 64 hexadecimal digits.
     pub digest: String,
-    /// Size of the component.
+    /// Size of the component, bytes.
     pub bytes: u64,
-    /// The file that it came from.
+    /// The file of the component; `None` for bytes that came without a path.
     pub source: Option<PathBuf>,
-    /// The abilities that it has, by the names of the contract.
+    /// The abilities that the component exports, by the names of the contract and in its order.
     pub abilities: Vec<&'static str>,
-    /// Every configuration key with its value.
+    /// Every configuration key with its value, in the order of the description.
     pub config: Vec<Setting>,
     /// The manifest in the component, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -136,13 +136,13 @@ pub struct Setting {
     /// The key as described.
     #[serde(flatten)]
     pub key: ConfigKey,
-    /// The value in force.
+    /// The value in force, in canonical spelling.
     pub value: String,
-    /// True if it was set, false for the default.
+    /// True if the operator set the key, false for the default.
     pub set: bool,
 }
 
-/// The catalogue; see the module.
+/// The loaded policies by name. Loading stops at [`ENTRIES_MAX`] of them.
 #[derive(Debug)]
 pub struct Catalogue {
     loader: Loader,
@@ -150,12 +150,12 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// An empty catalogue.
+    /// An empty catalogue, which compiles with this loader.
     pub fn new(loader: Loader) -> Catalogue {
         Catalogue { loader, entries: BTreeMap::new() }
     }
 
-    /// Its loader.
+    /// The loader of the catalogue, with its limits and its cache.
     pub fn loader(&self) -> &Loader {
         &self.loader
     }
@@ -174,19 +174,19 @@ impl Catalogue {
         self.take(compiled, config, Some(path.to_owned())).map_err(named)
     }
 
-    /// [`Catalogue::load`] from bytes.
+    /// [`Catalogue::load`] from bytes. The entry has no source.
     ///
     /// # Errors
-    /// Any [`LoadError`].
+    /// Any [`LoadError`] but those about files. The catalogue is unchanged.
     pub fn load_bytes(&mut self, bytes: &[u8], config: Config) -> Result<&Arc<Entry>, LoadError> {
         let compiled = self.loader.compile(bytes)?;
         self.take(compiled, config, None)
     }
 
-    /// [`Catalogue::load`] of a component that was compiled elsewhere, because compilation takes time.
+    /// [`Catalogue::load`] of a component that was compiled elsewhere, because compilation takes time. `source` is its file, for display.
     ///
     /// # Errors
-    /// Any [`LoadError`] but those of compiling.
+    /// [`LoadError::CatalogueFull`] for a new name beyond [`ENTRIES_MAX`], or as [`Compiled::instantiate`]. The catalogue is unchanged.
     pub fn take(
         &mut self,
         compiled: Compiled,
@@ -210,7 +210,7 @@ impl Catalogue {
     /// A component with a configuration, instantiated as a trial but not added to the catalogue.
     ///
     /// # Errors
-    /// As [`Catalogue::take`].
+    /// As [`Compiled::instantiate`].
     pub fn apart(
         &self,
         compiled: Compiled,
@@ -228,7 +228,7 @@ impl Catalogue {
     /// The component of this entry with another configuration, instantiated as a trial but not added.
     ///
     /// # Errors
-    /// As [`Catalogue::take`].
+    /// As [`Compiled::instantiate`].
     pub fn variant(&self, entry: &Entry, config: Config) -> Result<Arc<Entry>, LoadError> {
         self.apart(entry.compiled.clone(), config, entry.source.clone())
     }
@@ -241,7 +241,7 @@ impl Catalogue {
         self.take(entry.compiled.clone(), config, entry.source.clone())
     }
 
-    /// Adds an earlier entry again, in place of the present one of its name.
+    /// Adds an earlier entry again, in place of the present one of its name. [`ENTRIES_MAX`] is not checked.
     pub fn put_back(&mut self, entry: Arc<Entry>) {
         self.entries.insert(entry.name().to_owned(), entry);
     }
@@ -249,7 +249,7 @@ impl Catalogue {
     /// Removes a policy. Its running instances, and a rollback to it, are not affected.
     ///
     /// # Errors
-    /// [`LoadError::UnknownPolicy`].
+    /// [`LoadError::UnknownPolicy`], with the known names.
     pub fn unload(&mut self, name: &str) -> Result<(), LoadError> {
         self.get(name)?;
         self.entries.remove(name);
@@ -273,7 +273,7 @@ impl Catalogue {
         self.entries.values()
     }
 
-    /// A new instance of the policy of this name.
+    /// A new instance of the policy of this name, with the settings of its entry.
     ///
     /// # Errors
     /// [`LoadError::UnknownPolicy`], or as [`Compiled::instantiate`].

@@ -22,13 +22,13 @@ pub type Config = BTreeMap<String, String>;
 pub enum ConfigKind {
     /// `true` or `false`.
     Boolean,
-    /// A whole number of 64 bits with sign.
+    /// A whole number from -2^63 to 2^63 - 1.
     Integer,
     /// A finite decimal number.
     Float,
-    /// An RFC 23 duration.
+    /// An RFC 23 duration, `infinity` included. The canonical spelling is in seconds, or `inf`.
     Duration,
-    /// Any text of one line.
+    /// One line of at most [`CONFIG_VALUE_BYTES_MAX`] bytes, possibly empty.
     Text,
 }
 
@@ -77,26 +77,26 @@ impl fmt::Display for ConfigKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigKey {
-    /// Lower-case letters, digits and `-`.
+    /// Lower-case letters, digits and `-`, 1 to [`NAME_BYTES_MAX`] bytes; unique in its description.
     pub name: String,
     /// The kind of its values.
     pub kind: ConfigKind,
-    /// The default value.
+    /// The value where the operator sets none, in canonical spelling.
     pub default: String,
-    /// One line for people.
+    /// Meaning, unit and range for users: one line of at most [`LINE_BYTES_MAX`] bytes, possibly empty.
     pub help: String,
 }
 
 /// The description of a policy by itself, checked; mirrors `fluxgate:policy/types.description`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Description {
-    /// Lower-case letters, digits and `-`, at most [`NAME_BYTES_MAX`] bytes.
+    /// Lower-case letters, digits and `-`, 1 to [`NAME_BYTES_MAX`] bytes.
     pub name: String,
-    /// The policy's own version.
+    /// The policy's own version: one line of at most [`LINE_BYTES_MAX`] bytes, possibly empty.
     pub version: String,
-    /// One line for people.
+    /// Purpose of the policy for users: one line of at most [`LINE_BYTES_MAX`] bytes, possibly empty.
     pub summary: String,
-    /// Every key that it understands.
+    /// Every key that the policy understands, at most [`CONFIG_KEYS_MAX`].
     pub config: Vec<ConfigKey>,
 }
 
@@ -168,7 +168,7 @@ impl Description {
         Ok(Description { name: found.name, version: found.version, summary: found.summary, config })
     }
 
-    /// A value for every described key, in the described order and in canonical spelling.
+    /// A value for every described key, in the described order and in canonical spelling. A key that `config` lacks has its default.
     ///
     /// # Errors
     /// [`ConfigError`] for the first key that is not described or has a value of another kind.

@@ -14,7 +14,7 @@ impl Digest {
         Digest(Sha256::digest(bytes).into())
     }
 
-    /// The raw digest.
+    /// The 32 bytes of the SHA-256.
     pub fn bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -31,7 +31,7 @@ pub enum LoadError {
         /// The limit in bytes.
         limit: u64,
     },
-    /// Not WebAssembly.
+    /// No binary component: other bytes, WebAssembly text or an unknown version of it, or a path of no regular file.
     #[error(
         "not a WebAssembly component: {found}; accepted is a binary component (its first bytes are 00 61 73 6d 0d 00 01 00)"
     )]
@@ -47,7 +47,7 @@ pub enum LoadError {
     /// The file ends inside a section.
     #[error("truncated: the section at byte {at} needs {needed} more bytes, {left} are left")]
     Truncated {
-        /// Where the section begins.
+        /// Offset of the section in the component, bytes.
         at: usize,
         /// Bytes that the next part of it needs.
         needed: u64,
@@ -60,7 +60,7 @@ pub enum LoadError {
         /// The error of the compiler.
         message: String,
     },
-    /// Compiling it takes more than the limits give.
+    /// Compiling takes more processor time or memory than the limits give; see [`Loader::compiling_apart`](crate::Loader::compiling_apart).
     #[error("compiling it takes more than {what} (limit {bound})")]
     CompileLimit {
         /// Name of the limit.
@@ -96,7 +96,7 @@ pub enum LoadError {
         /// The versions accepted.
         accepted: String,
     },
-    /// An interface that the contract does not have in this version.
+    /// An exported interface of the contract's package that this version does not have.
     #[error("exports {interface}, which is no ability of the contract; known are {known}")]
     UnknownExport {
         /// The full name.
@@ -104,7 +104,7 @@ pub enum LoadError {
         /// The known ones.
         known: String,
     },
-    /// An import that no policy gets.
+    /// An import that no policy gets, such as an interface of WASI.
     #[error("imports {import}, which this host does not offer; a policy may import only {offered}{hint}")]
     UnknownImport {
         /// The full name.
@@ -130,7 +130,7 @@ pub enum LoadError {
         /// The value found, the values accepted, and a remedy.
         problem: String,
     },
-    /// The component failed in its start code, `describe` or `configure`.
+    /// The component failed in its start code, `describe` or `configure`, or `configure` refused the settings.
     #[error(transparent)]
     Failed(#[from] PolicyError),
     /// The answer of `describe` is not acceptable.
@@ -187,7 +187,7 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// A short stable word for statistics and tests.
+    /// A short stable word for statistics and tests: of `File` that of the error in it, of `Failed` that of the [`PolicyError`].
     pub fn kind(&self) -> &'static str {
         match self {
             LoadError::File { error, .. } => error.kind(),

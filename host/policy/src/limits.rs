@@ -72,15 +72,17 @@ pub struct Limits {
     /// Fuel for `restore`. 2,000,000,000.
     pub fuel_restore: u64,
 
-    /// Fuel charged for any call of an import. 50.
+    /// Fuel charged for any call of an import, and for each candidate or span of its lists. 50.
     pub fuel_question: u64,
-    /// Further fuel charged for `fits` and `start`. 500.
+    /// Further fuel charged for `fits`, `start` and `start-placed`, and for each candidate of `start-or-reserve`. 500.
     pub fuel_fit: u64,
-    /// Further fuel charged for `earliest` and `reserve`. 20,000.
+    /// Further fuel charged for `earliest`, `reserve`, `earliest-after` and `reserve-after`, and for each candidate of
+    /// `start-or-reserve` that is not started at once. 20,000.
     pub fuel_plan: u64,
-    /// Further fuel charged for each byte of text passed to an import. 1.
+    /// Further fuel charged for each byte of text passed to an import, and of each text attribute that it gives. 1.
     pub fuel_text_byte: u64,
-    /// Calls of imports in one call of an export. 16,000,000; most policies run out of fuel before.
+    /// Calls of imports in one call of an export, each charge of `fuel_question` counted. 16,000,000; most policies run out of
+    /// fuel before.
     pub questions: u64,
 
     /// Rows of one call of `keys` and of `scores`, and events of one call of `observe`; more are delivered in several
@@ -100,11 +102,12 @@ pub struct Limits {
     /// Log messages that each further call into the policy allows. 4.
     pub log_refill: u32,
 
-    /// Processor time that compiling one component may take, seconds over all threads. 120.
+    /// Processor time that compiling one component may take, seconds over all threads. 120. In force only with
+    /// [`Loader::compiling_apart`](crate::Loader::compiling_apart).
     pub compile_seconds: u64,
-    /// Address space of the process that compiles, bytes. 4 GiB.
+    /// Address space of the process that compiles, bytes. 4 GiB. In force only with `compiling_apart`.
     pub compile_bytes: u64,
-    /// Compiled components kept in the cache folder. 64.
+    /// Compiled components kept in the cache folder, the newest; 0 counts as 1. 64.
     pub cache_entries: u32,
 }
 
@@ -152,10 +155,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Checks that the values are usable.
+    /// Checks the bounds that have a range. Fuel has none: a value with which no policy can run is accepted.
     ///
     /// # Errors
-    /// [`LoadError::Limit`] names the first bound with which no policy could run.
+    /// [`LoadError::Limit`] for the first bound that is out of its range.
     pub fn check(&self) -> Result<(), LoadError> {
         let rules: [(&'static str, u64, u64, u64); 9] = [
             ("component-bytes", self.component_bytes, 1 << 10, 1 << 30),

@@ -68,7 +68,7 @@ impl fmt::Debug for Loader {
 }
 
 impl Loader {
-    /// A loader with these limits, with compiled components in `cache` if it is given.
+    /// A loader with these limits. `cache` is the folder of compiled components, created if missing; without one every load compiles.
     ///
     /// # Errors
     /// [`LoadError::Limit`] for a bound out of range, [`LoadError::Cache`] if the folder cannot be trusted,
@@ -112,7 +112,8 @@ impl Loader {
         Loader { compiler: apart::compile, ..self }
     }
 
-    /// Counts of the log messages of all instances, past ones included.
+    /// Counts of the log messages of all instances of this loader, its clones and the loaders that it continues, past instances
+    /// included.
     pub fn log_totals(&self) -> LogTotals {
         self.log.totals()
     }
@@ -239,27 +240,27 @@ impl fmt::Debug for Compiled {
 }
 
 impl Compiled {
-    /// The component's description of itself.
+    /// The checked answer of `describe`.
     pub fn description(&self) -> &Description {
         &self.description
     }
 
-    /// The abilities that it exports.
+    /// The optional interfaces of the contract that the component exports.
     pub fn abilities(&self) -> Abilities {
         self.linked.abilities
     }
 
-    /// See [`fluxgate_engine::Policy::reads_nodes`].
+    /// True if the component ranks nodes or imports `machine.totals`; see [`fluxgate_engine::Policy::reads_nodes`].
     pub fn reads_nodes(&self) -> bool {
         self.linked.reads_nodes
     }
 
-    /// See [`fluxgate_engine::Policy::reads_attributes`].
+    /// True if the component imports `attributes`; see [`fluxgate_engine::Policy::reads_attributes`].
     pub fn reads_attributes(&self) -> bool {
         self.linked.reads_attributes
     }
 
-    /// The digest of its bytes.
+    /// The SHA-256 of the component's bytes, a manifest in them included.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -274,22 +275,23 @@ impl Compiled {
         self.size
     }
 
-    /// The manifest in it, if it has one.
+    /// The manifest in the component, if it has one. It agrees with the component.
     pub fn manifest(&self) -> Option<&Manifest> {
         self.manifest.as_deref()
     }
 
-    /// The manifest that agrees with the component. Author and license are empty: a component does not export them.
+    /// The manifest that follows from the component, as a draft for [`Manifest::seal`]. Author, license, source and `needs.limits` are
+    /// empty: a component does not export them.
     pub fn derived_manifest(&self) -> &Manifest {
         &self.derived
     }
 
-    /// True if it came from the cache.
+    /// True if the native code came from the cache, false if it was compiled.
     pub fn from_cache(&self) -> bool {
         self.from_cache
     }
 
-    /// A new instance with this configuration.
+    /// A new instance with this configuration, in which `describe` and `configure` have been called.
     ///
     /// # Errors
     /// [`LoadError::Config`] for a configuration that does not match the described keys, [`LoadError::Failed`] if the

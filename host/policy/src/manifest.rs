@@ -4,7 +4,7 @@
 //! and its requirements are compared with this host. After compilation it is compared with the component itself. A
 //! component without a manifest is accepted, unless a site demands one.
 //!
-//! This module must never know the author of a component, nor whether the manifest can be trusted.
+//! This module must never know whether a manifest can be trusted, nor whether the author that it names made the component.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -26,7 +26,7 @@ const FORMAT: u32 = 1;
 /// Id of a custom section in a component.
 const CUSTOM: u8 = 0;
 
-/// A manifest.
+/// A component's description for a host that has not compiled it: origin, contract, settings and requirements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Manifest {
@@ -36,7 +36,7 @@ pub struct Manifest {
     pub name: String,
     /// The policy's own version, as in its description.
     pub version: String,
-    /// The version of the contract for which it was built.
+    /// The version of the contract for which it was built. A host accepts those of [`contract_versions`].
     pub wit: String,
     /// The abilities that it exports, in the order of the contract.
     pub abilities: Vec<String>,
@@ -60,7 +60,7 @@ pub struct Manifest {
 pub struct Needs {
     /// The smallest limits with which it can run, by the names of [`Limits`].
     pub limits: std::collections::BTreeMap<String, u64>,
-    /// Interfaces that it imports, with their version.
+    /// Interfaces that it imports, with their version, such as `fluxgate:policy/pass@0.1.0`.
     pub imports: Vec<String>,
 }
 
@@ -69,10 +69,10 @@ fn bad(field: &str, problem: impl Into<String>) -> LoadError {
 }
 
 impl Manifest {
-    /// The manifest of a component, if it has one. Nothing is executed or compiled.
+    /// The manifest of a component, if it has one. Nothing is executed or compiled. Sections behind an incomplete one are not read.
     ///
     /// # Errors
-    /// [`LoadError::Manifest`] if there are two, or it is larger than [`MANIFEST_BYTES_MAX`], or it is invalid.
+    /// [`LoadError::Manifest`] if there are two, or it is larger than [`MANIFEST_BYTES_MAX`], of another format, or invalid.
     pub fn read(component: &[u8]) -> Result<Option<Manifest>, LoadError> {
         let mut found =
             sections::of(component).map_while(Result::ok).filter_map(|section| manifest_text(&section));
@@ -119,10 +119,11 @@ impl Manifest {
         Ok(())
     }
 
-    /// The component with this manifest, in place of an earlier one. All other bytes are unchanged.
+    /// The component with this manifest, in place of an earlier one. All other bytes are unchanged. The manifest is not compared with
+    /// the component.
     ///
     /// # Errors
-    /// [`LoadError::Manifest`] if it is too large, or has texts of more than one line.
+    /// [`LoadError::Manifest`] if it is too large, or a text is empty (`source` may be), too long, or of more than one line.
     pub fn seal(&self, component: &[u8]) -> Result<Vec<u8>, LoadError> {
         self.check_texts()?;
         let text = serde_json::to_vec(self).map_err(|error| bad("", error.to_string()))?;
@@ -136,7 +137,7 @@ impl Manifest {
         Ok(sealed)
     }
 
-    /// The component without its manifest. An incomplete component is returned unchanged.
+    /// The component without any manifest. An incomplete component is returned unchanged.
     pub fn strip(component: &[u8]) -> Vec<u8> {
         let Ok(found) = sections::of(component).collect::<Result<Vec<_>, _>>() else {
             return component.to_vec();

@@ -82,14 +82,14 @@ impl LogCounts {
     }
 }
 
-/// Counts of the log messages of many instances.
+/// Counts of the log messages of all instances of a loader, and of loaders that it continues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct LogTotals {
-    /// Written.
+    /// Messages written, cut ones included.
     pub written: u64,
-    /// Dropped because there were more than `log-burst` and `log-refill` allow.
+    /// Messages dropped because there were more than `log-burst` and `log-refill` allow.
     pub dropped: u64,
-    /// Written, but cut at `log-message-bytes`.
+    /// Messages written, but cut at `log-message-bytes`.
     pub cut: u64,
 }
 
@@ -106,7 +106,7 @@ pub struct Meter {
 /// One export in a [`Snapshot`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CallCost {
-    /// Interface and function, e.g. `scheduling.run`.
+    /// Interface and function, such as `scheduling.run`; `start-up` for the start code of the instance.
     pub export: &'static str,
     /// Number of calls.
     pub calls: u64,
@@ -114,9 +114,9 @@ pub struct CallCost {
     pub fuel: u64,
     /// Fuel of the dearest call.
     pub fuel_max: u64,
-    /// Nanoseconds over all calls, queries included.
+    /// Nanoseconds over all calls, queries included; 0 with a loader without a clock.
     pub nanos: u64,
-    /// Nanoseconds of the slowest call.
+    /// Nanoseconds of the slowest call; 0 with a loader without a clock.
     pub nanos_max: u64,
 }
 
@@ -125,7 +125,7 @@ pub struct CallCost {
 pub struct Snapshot {
     /// Exports that were called at least once.
     pub calls: Vec<CallCost>,
-    /// Bytes of memory held.
+    /// Bytes of linear memory that the instance held after its last call.
     pub memory: u64,
     /// Log messages written.
     pub log_written: u64,

@@ -1,8 +1,8 @@
 //! One running instance of a component, behind [`fluxgate_engine::Policy`].
 //!
-//! Every call goes through one function, [`WasmPolicy::call`]: it sets fuel and deadline before the call, counts the
-//! cost after it, and turns every failure into one [`PolicyError`]. After an error the instance is dead: it is never
-//! entered again.
+//! Every call goes through one function, [`enter`]: it sets fuel and deadline before the call, counts the cost after it,
+//! and turns every failure into one [`PolicyError`]. After an error the instance is dead: [`Guest::call`] never enters it
+//! again.
 //!
 //! This module must never know queues, the protocol or other policies.
 
@@ -32,7 +32,8 @@ const COPY_EXHAUSTED: &str = "too much data is being copied between the host and
 /// Functions of a trap that are named in its message.
 const TRAP_FRAMES: usize = 3;
 
-/// A running instance of a component.
+/// A running instance of a component, as the engine's [`Policy`]. After an error of a call the instance is dead: each later call
+/// into the component returns that error. A refusal of `restore` is no such error.
 pub struct WasmPolicy {
     name: String,
     abilities: Abilities,
@@ -96,7 +97,7 @@ impl WasmPolicy {
         Ok(WasmPolicy { name, abilities, reads_nodes, reads_attributes, guest, anew: None, _runtime })
     }
 
-    /// Its counters, which stay readable after the policy was moved.
+    /// The cost counters of the instance, which stay readable after the policy was moved or dropped.
     pub fn meter(&self) -> Arc<Meter> {
         self.guest.store.data().meter.clone()
     }

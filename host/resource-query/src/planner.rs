@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 /// The end of time: a span that ends here does not end.
 pub const FOREVER: i64 = i64::MAX;
 
-/// Why a span was not added.
+/// The reason for which a span was not added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The job has a span here already.
@@ -28,12 +28,12 @@ pub enum PlanError {
     /// The times violate `0 <= start < end`.
     #[error("a span needs a start of 0 or more and an end after it")]
     Interval,
-    /// More than the free amount at some time of the span.
+    /// More than the free amount at some time of the span, or a negative amount.
     #[error("more was asked for than is free")]
     Over,
 }
 
-/// One amount for each quantity.
+/// One amount for each quantity of a planner, in the same order.
 pub type Amounts = SmallVec<[i64; 3]>;
 
 /// The amounts of a job, and its time span.
@@ -41,7 +41,7 @@ pub type Amounts = SmallVec<[i64; 3]>;
 pub struct Span {
     /// First second.
     pub start: i64,
-    /// One past the last second.
+    /// One past the last second; [`FOREVER`] for a span without end.
     pub end: i64,
     /// The amount of each quantity.
     pub amounts: Amounts,
@@ -255,7 +255,7 @@ impl Points {
 }
 
 impl Planner {
-    /// A planner with these totals.
+    /// A planner without spans, with these totals: one for each quantity.
     pub fn new(totals: &[i64]) -> Self {
         Planner { totals: Amounts::from_slice(totals), spans: Spans::None }
     }
@@ -265,7 +265,7 @@ impl Planner {
         &self.totals
     }
 
-    /// The span of a job.
+    /// The span of a job; `None` if it has none.
     pub fn span(&self, job: u64) -> Option<&Span> {
         match &self.spans {
             Spans::Many(points) => points.spans.get(&job),
@@ -291,12 +291,15 @@ impl Planner {
         few.chain(many.into_iter().flatten().map(|(&job, span)| (job, span)))
     }
 
-    /// True if no amount is booked.
+    /// True if no job has a span.
     pub fn is_empty(&self) -> bool {
         matches!(self.spans, Spans::None)
     }
 
-    /// The free amount of a quantity at a time.
+    /// The free amount of a quantity, by its position in the totals, at a time. It is negative after the totals were lowered too far.
+    ///
+    /// # Panics
+    /// There is no such quantity.
     pub fn free_at(&self, quantity: usize, at: i64) -> i64 {
         match &self.spans {
             Spans::Many(points) => points.all_at(at, &self.totals)[quantity],
@@ -307,7 +310,10 @@ impl Planner {
         }
     }
 
-    /// The least free amount of a quantity at any time of an interval.
+    /// The least free amount of a quantity at any time of an interval; at `start` for an empty interval.
+    ///
+    /// # Panics
+    /// There is no such quantity.
     pub fn free_during(&self, quantity: usize, start: i64, end: i64) -> i64 {
         match &self.spans {
             Spans::None => self.totals[quantity],
@@ -328,7 +334,8 @@ impl Planner {
         }
     }
 
-    /// True if these amounts are free throughout an interval; quantities beyond the list are not checked.
+    /// True if these amounts are free throughout an interval. Quantities beyond the list are not checked, and amounts beyond the
+    /// quantities are ignored.
     pub fn fits(&self, start: i64, end: i64, amounts: &[i64]) -> bool {
         let enough = |free: &[i64]| amounts.iter().zip(free).all(|(want, free)| want <= free);
         match &self.spans {
@@ -358,7 +365,8 @@ impl Planner {
         few.into_iter().chain(many.iter().map(|p| p.at))
     }
 
-    /// The first time from `from` on from which these amounts are free for this duration: `from` itself, or a point.
+    /// The first time from `from` on from which these amounts are free for this duration (seconds): `from` itself, or a point. `None` if
+    /// an amount is above its total, or is never free for so long.
     pub fn first_fit(&self, from: i64, duration: i64, amounts: &[i64]) -> Option<i64> {
         if amounts.iter().zip(&self.totals).any(|(want, total)| want > total) {
             return None;
@@ -367,7 +375,10 @@ impl Planner {
         times.take_while(|&at| at < FOREVER).find(|&at| self.fits(at, at.saturating_add(duration), amounts))
     }
 
-    /// Books amounts for a job from `start` until `end`. On an error nothing has changed.
+    /// Books amounts for a job from `start` until `end`, in the order of the totals.
+    ///
+    /// # Errors
+    /// The times are invalid, the job has a span, or an amount is negative or not free. Nothing has changed then.
     pub fn add(&mut self, job: u64, start: i64, end: i64, amounts: &[i64]) -> Result<(), PlanError> {
         if start < 0 || end <= start {
             return Err(PlanError::Interval);
@@ -392,7 +403,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Removes a job's span; returns it.
+    /// Removes a job's span; returns it, or `None` if the job has none.
     pub fn remove(&mut self, job: u64) -> Option<Span> {
         self.spans.remove(job, &self.totals)
     }
@@ -425,7 +436,7 @@ impl Planner {
         true
     }
 
-    /// Sets the totals; bookings are kept, so free amounts may become negative.
+    /// Sets the totals; bookings are kept, so free amounts may become negative. More or fewer quantities may result.
     pub fn set_totals(&mut self, totals: &[i64]) {
         if let Spans::Many(points) = &mut self.spans {
             let width = self.totals.len();
@@ -442,7 +453,7 @@ impl Planner {
         self.totals = totals.into();
     }
 
-    /// Every start and end of a span.
+    /// Every start and end of a span; the end of a span without end is not among them.
     pub fn times(&self) -> BTreeSet<i64> {
         self.changes(0).collect()
     }

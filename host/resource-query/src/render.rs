@@ -51,19 +51,20 @@ impl Format {
         ("rv1_shorthand", Format::Rv1Shorthand),
     ];
 
-    /// The format with this name.
+    /// The format with this name; `None` for any other text.
     pub fn parse(text: &str) -> Option<Format> {
         Format::ALL.iter().find(|(name, _)| *name == text).map(|(_, format)| *format)
     }
 }
 
 impl Booked {
-    /// The selection as text, with a line end; empty if the format has no output for it.
+    /// The selection as text, with a line end. The text is empty if the format has no output for it, such as R for a selection without
+    /// nodes.
     pub fn render(&self, model: &Model, format: Format) -> String {
         self.render_with(model, format, &Usage::new())
     }
 
-    /// The same, with remarks on some vertices in formats that have room for them.
+    /// The text of [`render`](Self::render), with remarks on some vertices in formats that have room for them.
     pub fn render_with(&self, model: &Model, format: Format, remarks: &Usage) -> String {
         let document = match format {
             Format::Simple | Format::PrettySimple => return self.lines(model, format),

@@ -4,8 +4,9 @@
 
 use serde_json::{Value, json};
 
-/// An entry of the trail, at this time in seconds since the epoch. `uid` is the user who asked; without one the scheduler did
-/// it by itself. `verdict` says why it was refused, if it was.
+/// An entry of the trail about a policy of this name, as a JSON object, at this time in seconds since the epoch. `what` is the action
+/// in a word. `uid` is the user who asked, `None` for an action of the scheduler itself. The error of `verdict` is the reason of a
+/// refusal.
 pub fn entry(time: f64, what: &str, uid: Option<u32>, policy: &str, verdict: Result<(), &str>) -> Value {
     about(time, what, uid, ("policy", policy), verdict)
 }

@@ -12,7 +12,7 @@ use fluxgate_policy::{Compiled, Loader};
 
 use crate::settings::Settings;
 
-/// See the module text.
+/// The source of components: found by name or path, admitted under the rules of the site, compiled.
 pub trait Components: Send + Sync {
     /// The compiler, with the bounds of components.
     fn loader(&self) -> &Loader;
@@ -20,28 +20,28 @@ pub trait Components: Send + Sync {
     /// All components that can be named, by name.
     fn files(&self) -> BTreeMap<String, PathBuf>;
 
-    /// The file of a name or path, which may be pinned to a digest.
+    /// The file of a name or path, which may be pinned to a digest (`@sha256:DIGEST`).
     ///
     /// # Errors
     /// No component has this name.
     fn find(&self, policy: &str) -> Result<PathBuf>;
 
-    /// Compile the component of a name or path, if it is the one that it is pinned to and keeps to the rules.
+    /// Compiles the component of a name or path, if it has the digest to which it is pinned and keeps to the rules.
     ///
     /// # Errors
     /// It cannot be read, is refused by a rule, or is no policy.
     fn compile(&self, policy: &str) -> Result<Compiled>;
 
-    /// Does the component of this digest, which was loaded from this file, keep to the rules? It was compiled under others.
+    /// Checks that a component which was compiled under other rules, with this digest and from this file, keeps to the rules in force.
     ///
     /// # Errors
-    /// The rule that refuses it, or why that cannot be told any more: the file is gone, or is another one.
+    /// The rule that refuses it, or the reason for which that is unknown: the file is gone, or is another one.
     fn admit(&self, digest: &str, source: Option<&Path>) -> Result<()>;
 
-    /// The signer of the component of this digest, if it was compiled here.
+    /// The signer of the component of this digest; `None` if it is not signed, or was not compiled here.
     fn signer(&self, digest: &str) -> Option<String>;
 
-    /// The same under other settings: another folder, other bounds, other rules. Counters go on.
+    /// The same components under other settings: another folder, other bounds, other rules. Counters go on.
     ///
     /// # Errors
     /// The folder does not exist, or a bound is refused.

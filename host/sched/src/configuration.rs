@@ -34,8 +34,8 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// These settings are in force. They were made with these arguments, from this file or, without one, from the
-    /// broker's configuration.
+    /// The configuration with these settings in force. They were made with these arguments, from this file or, without one, from
+    /// the broker's configuration.
     pub fn new(settings: Settings, args: Vec<String>, file: Option<PathBuf>) -> Configuration {
         Configuration {
             settings,

@@ -34,29 +34,29 @@ use crate::settings::{Settings, TABLE};
 /// Most bytes of module arguments that are read, all together.
 pub const ARGS_BYTES_MAX: usize = 64 << 10;
 
-/// The translation of the settings of the graph scheduler.
+/// The settings of the graph scheduler, translated to ours.
 #[derive(Debug, Clone)]
 pub struct Migration {
-    /// One for each key that was found, and for each default of Fluxion that is not ours.
+    /// A line for each key that was found, and for each default of Fluxion that is not ours.
     pub lines: Vec<Line>,
     /// Our settings.
     ours: Ours,
 }
 
 impl Migration {
-    /// How many lines are of this level.
+    /// Number of lines of this level.
     pub fn count(&self, level: Level) -> usize {
         self.lines.iter().filter(|line| line.level == level).count()
     }
 
-    /// The table as text (TOML), with a line of comment for each setting that this version does not have; none when there
-    /// is an error.
+    /// The table as text (TOML), with a line of comment for each setting that this version does not have; `None` if a line is
+    /// an error.
     pub fn toml(&self) -> Option<String> {
         (self.count(Level::Error) == 0).then(|| self.ours.toml())
     }
 }
 
-/// Translate the settings in a whole Flux configuration, with module arguments (`KEY=VALUE ...`, several in one text) over
+/// Translates the settings in a whole Flux configuration, with module arguments (`KEY=VALUE ...`, several in one text) over
 /// its tables.
 pub fn migrate<S: AsRef<str>>(config: &Value, args: &[S]) -> Migration {
     let mut report = Report::default();

@@ -18,41 +18,41 @@ use crate::work::Work;
 /// The interface of a service to the outside. Work items are handed the same host and may use everything but
 /// [`Host::send`] and [`Host::start`].
 pub trait Host: Send + Sync {
-    /// Seconds since the epoch, on the clock of the instance.
+    /// The time on the clock of the instance, seconds since the epoch. The service accepts a clock that is set back.
     fn now(&self) -> f64;
 
     /// Real time since the host began, whatever the speed of the instance's clock. Never goes back.
     fn elapsed(&self) -> Duration;
 
-    /// Seconds since the epoch in real time. It goes into the audit trail, and nothing else depends on it.
+    /// Real time, seconds since the epoch. It goes into the audit trail and reports, and no decision depends on it.
     fn wall_clock(&self) -> f64;
 
-    /// Send a message to the broker. One that cannot be sent is dropped: a connection that is lost shows when it is
+    /// Sends a message to the broker. A message that cannot be sent is dropped: a connection that is lost shows when it is
     /// read.
     fn send(&self, message: Message);
 
-    /// Have this work done, now or later; its result goes to [`Service::finished`](crate::Service::finished).
+    /// Has this work done, now or later; its result goes to [`Service::finished`](crate::Service::finished).
     fn start(&self, work: Work);
 
-    /// Read a document.
+    /// Reads a document; `None` if a policy has no state.
     ///
     /// # Errors
-    /// The reason why it cannot be read, other than that there is none.
+    /// The reason for which the document cannot be read.
     fn read(&self, document: Document<'_>) -> Result<Option<Vec<u8>>>;
 
-    /// Store a document or add to one. It is on the disk when this returns.
+    /// Stores a document or adds to one. It is on the disk when this returns.
     ///
     /// # Errors
     /// The error of the file system.
     fn store(&self, store: Store<'_>) -> io::Result<()>;
 
-    /// Open the journal and begin to write it.
+    /// Opens the journal, and begins to write its entries.
     ///
     /// # Errors
     /// As [`Writer::open`].
     fn journal(&self, options: &Options) -> Result<Writer, OpenError>;
 
-    /// A time in words, in the time zone of the people who read it.
+    /// A time, in seconds since the epoch, in words and in the time zone of the people who read it.
     fn local_time(&self, time: f64) -> String;
 
     /// The next time after `after` by a rule (`hourly`, `daily`, `weekly`, `weekdays`, `weekend`, or a duration in RFC 23), in a
@@ -79,17 +79,18 @@ pub trait Host: Send + Sync {
         (0, 0)
     }
 
-    /// Set the least serious level of the lines that go to the broker's log.
+    /// Sets the least serious level of the lines that go to the broker's log.
     ///
     /// # Errors
     /// There is no log any more.
     fn set_log_level(&self, level: LevelFilter) -> Result<()>;
 }
 
-/// Something that can be read.
+/// A document that a host reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Document<'a> {
-    /// A configuration file, as text of at most [`CONFIG_BYTES_MAX`](crate::settings::CONFIG_BYTES_MAX) bytes.
+    /// A configuration file, as text. Of a file longer than [`CONFIG_BYTES_MAX`](crate::settings::CONFIG_BYTES_MAX) at least one byte
+    /// more than that is read, so that it is refused.
     Config(&'a Path),
     /// The state of a policy. It is refused unless it belongs to the user of this process and no other user may write
     /// it.
@@ -101,14 +102,14 @@ pub enum Document<'a> {
     },
 }
 
-/// Something that is stored.
+/// A document that a host stores, or a change of one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Store<'a> {
-    /// Append an entry to the audit trail in this file.
+    /// An entry is appended to the audit trail in this file.
     AuditTrail(&'a Path, &'a Value),
-    /// Replace the state of a policy as a whole, and make its folder if need be. Only its owner can read it.
+    /// The state of a policy is replaced as a whole, and its folder made if need be. Only its owner can read it.
     PolicyState(&'a Path, &'a [u8]),
-    /// Remove the state of a policy, if there is one.
+    /// The state of a policy is removed.
     NoPolicyState(&'a Path),
 }
 

@@ -15,12 +15,12 @@ pub(crate) const PASS_MAX: Duration = Duration::from_secs(4);
 /// Most doublings of [`UNDISTURBED`]: just below [`PASS_MAX`].
 const DOUBLINGS_MAX: u32 = 8;
 
-/// A pass that has to be cut, and when.
+/// A pass that has to be cut, and the time for that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
     /// The number of the pass.
     pub(crate) pass: u64,
-    /// When it is due, as [`Host::elapsed`](crate::Host::elapsed) counts.
+    /// The time at which it is to be cut, as [`Host::elapsed`](crate::Host::elapsed) counts.
     pub at: Duration,
 }
 

@@ -24,7 +24,7 @@ const RUN: u64 = 16;
 /// States of jobs that have ended.
 const INACTIVE: u64 = 64;
 
-/// See the module text.
+/// A scheduler of the past, which answers questions and changes nothing; see the module.
 #[derive(Debug)]
 pub struct Past {
     engine: Engine,
@@ -32,28 +32,28 @@ pub struct Past {
     asker: Asker,
 }
 
-/// The user who looks at the past, and what that user may see of the instance.
+/// The user who looks at the past, and the rights of that user in the instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Viewer {
-    /// The user.
+    /// User id.
     pub userid: u32,
-    /// The owner of the instance, or an administrator: sees all.
+    /// True for the owner of the instance and for an administrator, who see all jobs.
     pub admin: bool,
-    /// Guests see their own jobs alone (`access.private-mode`).
+    /// True if guests see their own jobs alone (`access.private-mode`).
     pub private: bool,
 }
 
 impl Past {
-    /// The scheduler that had this engine at this time, seconds since the epoch, as it answers this viewer.
+    /// The scheduler that had this engine at the time `now`, in seconds since the epoch, as it answers this viewer.
     pub fn new(engine: Engine, now: f64, viewer: Viewer) -> Past {
         let Viewer { userid, admin, private } = viewer;
         Past { engine, now, asker: Asker { userid, admin, private } }
     }
 
-    /// The answer of `topic` to this payload; `spent` tells how long it has taken so far.
+    /// The answer of the method `topic` to this payload; `spent` tells the time that it has taken so far.
     ///
     /// # Errors
-    /// The reason why there is none, for people.
+    /// The reason, in words, for which there is none: the topic or payload is not accepted, or a journal does not have the answer.
     pub fn answer(&self, topic: &str, payload: &Value, spent: &dyn Fn() -> Duration) -> Result<Value> {
         let engine = &self.engine;
         Ok(match topic {

@@ -70,7 +70,7 @@ pub(crate) enum Origin {
     Return,
 }
 
-/// The built-in policy as one that can be swapped in: no abilities, so the engine decides in strict order.
+/// The built-in policy as one that can be swapped in. It has no abilities, so the engine decides in strict order.
 pub struct Builtin;
 
 impl Policy for Builtin {

@@ -1,6 +1,6 @@
 //! A policy on probation: for a time after a swap, rules of the site that it must not break.
 //!
-//! Counts and judges; the consequences are in [`super::swapping`]. Time is a parameter.
+//! Counts and judges; the consequences are in [`super::swapping`]. Time is a parameter. Must never know engines.
 
 use std::time::Duration;
 

@@ -49,22 +49,22 @@ impl InventorySlot {
 /// The result of [`Responder::hear`].
 #[derive(Debug)]
 pub enum Heard {
-    /// This is the answer.
+    /// The request is answered with this message.
     Answer(Message),
-    /// It is a question of feasibility, and waits for [`Responder::check`].
+    /// The message is a question of feasibility (RFC 27), and waits for [`Responder::check`].
     Question,
-    /// It is a guest's request for the service, and waits for [`Responder::guest`].
+    /// The message is a guest's request for the service, and waits for [`Responder::guest`].
     Guest,
-    /// It is for the service.
+    /// The message is for the service ([`Service::message`](crate::Service::message)).
     Onward(Message),
-    /// It wants no answer, and too many requests of its sender wait.
+    /// The request is dropped: it wants no answer, and too many requests of its sender wait.
     Dropped,
 }
 
 /// One step through the questions of feasibility.
 #[derive(Debug)]
 pub enum Checked {
-    /// A question was answered.
+    /// A question is answered with this message.
     Answer(Message),
     /// The next question can be answered after this time, or when another is heard.
     Wait(Duration),
@@ -72,7 +72,7 @@ pub enum Checked {
     Idle,
 }
 
-/// See the module text. The service has one; its driver may ask it from any thread at any time.
+/// The part of the service that answers during a pass; see the module. Its driver may call it from any thread at any time.
 #[derive(Debug)]
 pub struct Responder {
     /// Topics of pings.
@@ -119,7 +119,7 @@ impl Responder {
         }
     }
 
-    /// Take in a message.
+    /// Takes a message before the service does. A request beyond the bounds of its sender is answered with EAGAIN, or dropped.
     pub fn hear(&self, message: Message) -> Heard {
         if !message.is_request() {
             return Heard::Onward(message);
@@ -137,17 +137,17 @@ impl Responder {
         }
     }
 
-    /// Take the next request of a guest for the service, of each guest in turn.
+    /// Takes the next request of a guest for the service, of each guest in turn; `None` if there is none.
     pub fn guest(&self) -> Option<Message> {
         lock(&self.guests).take(|_| true)
     }
 
-    /// Do requests of guests wait for the service?
+    /// True if requests of guests wait for the service.
     pub fn has_guests(&self) -> bool {
         !lock(&self.guests).is_empty()
     }
 
-    /// Answer the next question of feasibility that waits, on any thread but one at a time. The time that it takes counts for the
+    /// Answers the next question of feasibility that waits, on any thread, but one at a time. The time that it takes counts for the
     /// guest who asked; `elapsed` tells the time as [`Host::elapsed`](crate::Host::elapsed) does.
     pub fn check(&self, elapsed: impl Fn() -> Duration) -> Checked {
         let begin = elapsed();
@@ -184,24 +184,25 @@ impl Responder {
         Checked::Answer(answer)
     }
 
-    /// A message waits for the service. The first during a pass says when [`Responder::cut`] is to be called.
+    /// Notes that a message waits for the service. Returns the time for [`Responder::cut`] at the first call during a pass, `None` at
+    /// any other.
     pub fn waits(&self) -> Option<Cut> {
         lock(&self.passes).waits()
     }
 
-    /// The time of this cut has come: the pass is cut, if it is still being made.
+    /// Cuts a pass, if it is still being made: the time of this cut has come.
     pub fn cut(&self, cut: &Cut) {
         if lock(&self.passes).is_made(cut) {
             self.interrupt.store(true, Ordering::Relaxed);
         }
     }
 
-    /// The scheduler is about to end: the pass is cut, if one is being made.
+    /// Cuts the pass that is being made, if there is one: the scheduler is about to end.
     pub fn cut_now(&self) {
         self.interrupt.store(true, Ordering::Relaxed);
     }
 
-    /// Cut a pass that has gone on for too long; `elapsed` as [`Host::elapsed`](crate::Host::elapsed) counts.
+    /// Cuts a pass that has gone on for too long; `elapsed` as [`Host::elapsed`](crate::Host::elapsed) counts.
     pub fn look(&self, elapsed: Duration) {
         if lock(&self.passes).is_too_long(elapsed) {
             self.interrupt.store(true, Ordering::Relaxed);

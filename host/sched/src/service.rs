@@ -75,17 +75,17 @@ const OUTPUTS_KEPT: usize = 4096;
 /// The identity of the service towards its broker.
 #[derive(Debug, Clone)]
 pub struct ServiceIdentity {
-    /// Name of the service, and what its session has to know.
+    /// The settings of its session, with the name of the service.
     pub session: SessionConfig,
-    /// The broker's rank.
+    /// The rank of its broker.
     pub rank: u32,
-    /// A module's name in route stacks.
+    /// The name of a broker module in route stacks; `None` for a client of a socket.
     pub uuid: Option<String>,
-    /// File of the audit trail where the settings name none; without, there is no trail.
+    /// File of the audit trail where the settings name none; without either there is no trail.
     pub audit_trail: Option<PathBuf>,
 }
 
-/// When a turn is due though nothing happens: at the earlier of two times.
+/// The time at which a turn is due though nothing happens: the earlier of two times on different clocks.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NextTurn {
     /// On the clock of the instance, seconds since the epoch; infinite when there is none.
@@ -117,7 +117,7 @@ impl Queues {
     }
 }
 
-/// The scheduler service. See the text of the crate.
+/// The scheduler service, a state machine; see the text of the crate.
 pub struct Service {
     host: Arc<dyn Host>,
     clock_watch: ClockWatch,
@@ -231,10 +231,10 @@ fn first_of_queue(
 }
 
 impl Service {
-    /// A service that has not begun. Its policies are compiled and tried.
+    /// A service that has not begun its conversation. Its policies are compiled and tried, which may take long.
     ///
     /// # Errors
-    /// A policy of the configuration cannot be loaded.
+    /// A policy of the configuration cannot be loaded. Other components that cannot be loaded are only logged.
     pub fn new(
         host: Arc<dyn Host>,
         identity: ServiceIdentity,
@@ -302,13 +302,13 @@ impl Service {
         Arc::clone(&self.responder)
     }
 
-    /// Begin the conversation.
+    /// Begins the conversation with the broker.
     pub fn start(&mut self) {
         let begin = self.session.start();
         self.carry_out(begin);
     }
 
-    /// A message arrived that the responder did not answer.
+    /// Takes a message that the responder did not answer.
     pub fn message(&mut self, message: Message) {
         self.responder.wake();
         self.heed_clock();
@@ -323,7 +323,7 @@ impl Service {
         self.carry_out(outputs);
     }
 
-    /// Work that was started has been done.
+    /// Takes the result of work that was handed out, and goes on from there.
     pub fn finished(&mut self, finished: Finished) {
         finished.then(self);
     }
@@ -338,18 +338,18 @@ impl Service {
         self.host.start(Work::new(name, run, then));
     }
 
-    /// A line for the broker's log.
+    /// Sends a line to the broker's log.
     pub fn log(&self, severity: Severity, text: &str) {
         let (time, name) = (self.host.now(), &self.identity.session.name);
         self.host.send(append(severity, time, self.identity.rank, name, text));
     }
 
-    /// Did the broker ask its module to go?
+    /// True once the broker has asked its module to end.
     pub fn is_leaving(&self) -> bool {
         self.leaving
     }
 
-    /// The end: requests that wait are answered, states of policies are stored, and the journal is closed.
+    /// Ends the service: requests that wait are answered, states of policies are stored, and the journal is closed.
     pub fn goodbye(&mut self) {
         let goodbye = self.session.shutdown();
         self.carry_out(goodbye);

@@ -61,15 +61,15 @@ const ESTIMATES: f64 = 60.0;
 /// Longest period in seconds: a year.
 const PERIOD_MAX: f64 = 366.0 * 86_400.0;
 
-/// Where a setting comes from, weakest first.
+/// The source of a setting, weakest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Source {
-    /// It was not set.
+    /// The setting was not made.
     #[default]
     Default,
     /// The `[sched-fluxgate]` table.
     Table,
-    /// An argument or a flag.
+    /// An argument of the module, or a flag.
     Argument,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Least serious line that is logged, by the names that Flux uses.
+/// The least serious level of lines that are logged, by the names of Flux (syslog).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum LogLevel {
     /// The system is unusable.
@@ -117,12 +117,12 @@ impl LogLevel {
         ("debug", LogLevel::Debug),
     ];
 
-    /// Its name.
+    /// Its name in a configuration.
     pub fn name(self) -> &'static str {
         LogLevel::ALL.iter().find(|(_, level)| *level == self).map_or("info", |(name, _)| name)
     }
 
-    /// The level as this program's own log counts them; it has fewer.
+    /// The level of this program's own log, which has fewer levels.
     pub fn filter(self) -> LevelFilter {
         match self {
             LogLevel::Emerg | LogLevel::Alert | LogLevel::Crit | LogLevel::Err => LevelFilter::ERROR,
@@ -136,41 +136,41 @@ impl LogLevel {
 /// An argument that flux-core's own schedulers take for their tests.
 const NOPARTIAL: &str = "test-hello-nopartial";
 
-/// All settings. [`Settings::default`] has those of a site that sets nothing.
+/// All settings. [`Settings::default`] has those of a site that sets nothing. Periods are in seconds, at most 366 days.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Name of a policy, or the path of a `.wasm` file. Default: `easy`.
     pub policy: String,
     /// Settings of that policy; checked against its description when it is loaded.
     pub policy_config: BTreeMap<String, String>,
-    /// Folder with policies; none is the default one.
+    /// Folder with policies; `None` is the default one.
     pub policies: Option<PathBuf>,
-    /// The rules that components have to keep.
+    /// The rules to which components have to keep.
     pub rules: Rules,
-    /// File of the audit trail; none is the default place.
+    /// File of the audit trail; `None` is the default place.
     pub audit_trail: Option<PathBuf>,
-    /// Most requests that the job manager may have outstanding (RFC 27 ready), 1..=2147483647; none is
+    /// Most requests that the job manager may have outstanding (RFC 27 ready), 1..=2147483647; `None` is
     /// unlimited.
     pub queue_depth: Option<u32>,
-    /// The placement of jobs where neither the job nor the policy has a preference.
+    /// The placement of jobs for which neither jobspec nor policy nor queue names one.
     pub placement: Placement,
-    /// The form in which R has vertices beside cores and gpus.
+    /// As [`EngineConfig::record_format`].
     pub record_format: RecordFormat,
-    /// The rules of the site about the resources of jobs beside their jobspecs.
+    /// As [`EngineConfig::site_rules`].
     pub site_rules: SiteRules,
     /// Settings of single queues, by name.
     queues: BTreeMap<String, Queue>,
     /// The queues that there are, if the configuration says so.
     queues_there: Option<BTreeSet<String>>,
-    /// The parents of those among them that are virtual (RFC 33).
+    /// The parents of virtual queues, by queue (RFC 33).
     pub virtual_queues: BTreeMap<String, String>,
     /// The other tables of the configuration of Flux.
     pub flux: FluxTables,
-    /// Tell jobs why they wait.
+    /// As [`EngineConfig::annotate`].
     pub annotate: bool,
     /// As [`EngineConfig::annotate_reason`].
     pub annotate_reason: bool,
-    /// Seconds between two forecasts of when waiting jobs start; 0 is never.
+    /// Seconds between two forecasts of the starts of waiting jobs; 0 is never. Default 60.
     pub estimates: f64,
     /// See [`LogLevel`].
     pub log_level: LogLevel,
@@ -190,17 +190,17 @@ pub struct Settings {
     pub reservations: Reservations,
     /// The settings that bound policies.
     pub guard: Guard,
-    /// Folder in which policies keep what they have learned; none is only in memory.
+    /// Folder in which policies keep their states over a restart; `None` keeps them in memory only.
     pub policy_state: Option<PathBuf>,
-    /// Folder of the journal; none is no journal.
+    /// Folder of the journal; `None` is no journal.
     pub journal: Option<PathBuf>,
-    /// Most bytes that the journal takes.
+    /// Most bytes of the journal, 1 MiB to 1 TiB. Default 256 MiB.
     pub journal_size: u64,
     /// Seconds between two looks at the job manager's view of the scheduler; 0 is never.
     pub watch_period: f64,
     /// Seconds between two audits of the ledger; 0 is never.
     pub audit_period: f64,
-    /// Say in hello that partially released jobs are understood (RFC 27). An argument only.
+    /// True if hello says that partially released jobs are understood (RFC 27). Default true; changed by an argument only.
     pub hello_partial: bool,
     /// Where each key comes from; a key that is not in here has its default.
     sources: BTreeMap<&'static str, Source>,
@@ -250,7 +250,7 @@ impl Settings {
     /// The settings of a `[sched-fluxgate]` table over the defaults; `null` is an empty table.
     ///
     /// # Errors
-    /// The first key that is unknown or whose value is not accepted.
+    /// The first key that is unknown or has a value that is not accepted, or queues that do not fit together.
     pub fn from_table(table: &Value) -> Result<Settings> {
         let mut settings = Settings::default();
         let table = match table {
@@ -297,7 +297,7 @@ impl Settings {
     /// argument wins over an earlier one.
     ///
     /// # Errors
-    /// The first argument that is unknown or whose value is not accepted.
+    /// The first argument that is unknown or has a value that is not accepted, or queues that do not fit together.
     pub fn with_args<S: AsRef<str>>(mut self, args: &[S]) -> Result<Settings> {
         let policy = |arg: &&str| {
             let name = arg.split_once('=').map_or(*arg, |(name, _)| name);
@@ -466,8 +466,8 @@ impl Settings {
         Ok(())
     }
 
-    /// Keep the former settings that a running scheduler cannot change: the queue depth, where its journal is, and the rules
-    /// about resources.
+    /// Keeps the former settings that a running scheduler cannot change: the queue depth, the journal and its size, and the
+    /// rules about resources.
     pub fn keep_fixed_of(&mut self, before: &Settings) {
         self.queue_depth = before.queue_depth;
         (self.journal, self.journal_size) = (before.journal.clone(), before.journal_size);
@@ -480,12 +480,12 @@ impl Settings {
         }
     }
 
-    /// The mode that RFC 27 ready tells the job manager.
+    /// The mode that RFC 27 ready tells the job manager, by the queue depth.
     pub fn mode(&self) -> Mode {
         self.queue_depth.map_or(Mode::Unlimited, Mode::Limited)
     }
 
-    /// How often the job manager is watched, and the ledger audited; zero is never.
+    /// The periods in which the job manager is watched and the ledger audited; zero is never.
     pub fn periods(&self) -> (Duration, Duration) {
         let period = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
         (period(self.watch_period), period(self.audit_period))
@@ -526,12 +526,12 @@ impl Settings {
         }
     }
 
-    /// Where a key comes from.
+    /// The source of a key; [`Source::Default`] for an unknown one.
     pub fn source(&self, key: &str) -> Source {
         self.sources.get(key).copied().unwrap_or_default()
     }
 
-    /// One value as JSON, as a table would have it.
+    /// One value as JSON, as a table would have it; `null` for an unknown key.
     pub fn value(&self, key: &str) -> Value {
         match key {
             "policy" => json!(self.policy),
@@ -566,7 +566,7 @@ impl Settings {
         }
     }
 
-    /// All settings by key, each with its value and where it comes from.
+    /// All settings as a JSON object by key, each with `value`, `source`, `accepts` and `meaning`.
     pub fn show(&self) -> Value {
         let shown = KEYS.iter().map(|key| {
             let entry = json!({
@@ -584,7 +584,7 @@ impl Settings {
 /// The text of a Flux configuration file (TOML) as the object that a broker would make of it.
 ///
 /// # Errors
-/// It is too long, or no TOML; with the line.
+/// The text is longer than [`CONFIG_BYTES_MAX`], or no TOML (the error has the line).
 pub fn parse_config(text: &str) -> Result<Value> {
     if text.len() as u64 > CONFIG_BYTES_MAX {
         bail!("more than {CONFIG_BYTES_MAX} bytes");

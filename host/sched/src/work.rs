@@ -37,12 +37,13 @@ impl Work {
         Work { name, run }
     }
 
-    /// The kind of the work, in a word: `compile`, `reload`, `shadow`, `forecast`, `question`, `policy-states`, `audit-trail` or `drop`.
+    /// The kind of the work, in a word: `compile`, `reload`, `shadow`, `forecast`, `question`, `groups`, `policy-states`, `audit-trail`
+    /// or `drop`.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Do it.
+    /// Does the work. It may take long; the result is for the service that handed it out.
     pub fn run(self, host: &dyn Host) -> Finished {
         Finished { name: self.name, then: (self.run)(host) }
     }

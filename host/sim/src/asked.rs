@@ -31,15 +31,15 @@ const HELD: JobId = JobId(u64::MAX - 1);
 /// The questions of a run, and the results of their answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// Submissions before which questions were asked.
+    /// Number of submissions before which questions were asked.
     pub moments: u64,
-    /// Shapes that were said to start at once, in nodes and in cores.
+    /// Number of shapes that were said to start at once, in nodes and in cores.
     pub boxes: u64,
-    /// Jobs of the log that were said to start at once.
+    /// Number of jobs of the log that were said to start at once.
     pub free: u64,
-    /// Jobs that start at once if they are submitted then, although the answer did not say so.
+    /// Number of jobs that start at once if they are submitted then, although the answer did not say so.
     pub untold: u64,
-    /// Answers that did not hold, in words.
+    /// Answers that did not hold, in words; empty if all held.
     pub broken: Vec<String>,
     /// Errors of the starts that were told before the submission.
     pub when: Calibrated,
@@ -47,11 +47,11 @@ pub struct Asked {
     pub forecast: Calibrated,
 }
 
-/// The jobs, and the world that they run in.
+/// A run in which questions are asked: the jobs, and the world that they run in.
 pub struct Asking<'a> {
     /// By submission, then id.
     pub jobs: &'a [Job],
-    /// Besides jobs, machine and policy. Forecasts need not be asked for.
+    /// The surroundings of the run. Forecasts need not be asked for.
     pub surroundings: &'a Surroundings,
     /// The machine.
     pub resources: &'a Resources,

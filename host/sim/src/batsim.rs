@@ -53,7 +53,7 @@ pub struct Schedule {
     pub batsim_version: String,
     /// 0: energy is not known.
     pub consumed_joules: f64,
-    /// From the first submission to the last end.
+    /// Time from the first submission to the last end.
     pub makespan: f64,
     /// Largest (end - submission) / run time, over jobs with a run time above 0.
     pub max_slowdown: f64,
@@ -67,27 +67,27 @@ pub struct Schedule {
     pub mean_turnaround_time: f64,
     /// Mean wait.
     pub mean_waiting_time: f64,
-    /// Cores.
+    /// Number of cores.
     pub nb_computing_machines: u64,
     /// 0: no machine changes its power state.
     pub nb_grouped_switches: u64,
-    /// Jobs that have a line.
+    /// Number of jobs that have a line.
     pub nb_jobs: u64,
-    /// Jobs that ran.
+    /// Number of jobs that ran to their end.
     pub nb_jobs_finished: u64,
-    /// Jobs that reached their limit.
+    /// Number of jobs that were killed at their limit.
     pub nb_jobs_killed: u64,
-    /// Jobs that were denied.
+    /// Number of jobs that were denied.
     pub nb_jobs_rejected: u64,
-    /// Jobs that ended before they reached their limit.
+    /// Number of jobs that ended by themselves.
     pub nb_jobs_success: u64,
     /// 0: no machine changes its power state.
     pub nb_machine_switches: u64,
-    /// Of all jobs with a line, those that ended before they reached their limit.
+    /// Fraction of the jobs with a line that ended by themselves, 0 to 1.
     pub success_rate: f64,
-    /// Of all cores together, in use, from the first submission to the last end.
+    /// Core-seconds in use, from the first submission to the last end.
     pub time_computing: f64,
-    /// The same, not in use.
+    /// Core-seconds not in use, from the first submission to the last end.
     pub time_idle: f64,
     /// 0: no machine sleeps.
     pub time_sleeping: f64,
@@ -103,7 +103,7 @@ impl Schedule {
     /// Writes the file.
     ///
     /// # Errors
-    /// The writer's.
+    /// Those of `out`.
     pub fn write(&self, mut out: impl io::Write) -> io::Result<()> {
         serde_json::to_writer_pretty(&mut out, self)?;
         out.write_all(b"\n")?;
@@ -133,7 +133,7 @@ impl<W: io::Write> Writer<W> {
     /// Writes the header line; `machine` are the cores of each rank.
     ///
     /// # Errors
-    /// The writer's.
+    /// The header line cannot be written.
     pub fn new(mut out: W, machine: &Cores) -> io::Result<Self> {
         writeln!(out, "{}", COLUMNS.join(","))?;
         Ok(Writer {
@@ -277,7 +277,7 @@ fn profile(job: &Job) -> String {
 /// the widest job. Batsim has no delay of 0.
 ///
 /// # Errors
-/// The writer's.
+/// Those of `out`.
 pub fn write_workload(mut out: impl io::Write, jobs: &[Job], resources: Option<u64>) -> io::Result<()> {
     let widest = jobs.iter().map(|job| u64::from(job.cores)).max().unwrap_or(1);
     let mut profiles = Map::new();

@@ -28,9 +28,9 @@ pub const BLOCKS_MIN: usize = 5;
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// 2.5 percent point; NaN, in JSON null, when there are too few weeks.
+    /// 2.5 percent point; NaN, in JSON null, with fewer than [`BLOCKS_MIN`] weeks.
     pub low: f64,
-    /// 97.5 percent point.
+    /// 97.5 percent point, or NaN likewise.
     pub high: f64,
 }
 
@@ -68,7 +68,7 @@ pub struct Weeks {
 }
 
 impl Weeks {
-    /// The weeks of (time, value) pairs, counted from `origin`. Times are seconds.
+    /// The weeks of (time, value) pairs, counted from `origin`. Times are seconds; those before `origin` are in the first week.
     pub fn of(origin: f64, values: impl IntoIterator<Item = (f64, f64)>) -> Weeks {
         let mut weeks = Weeks { origin, sums: Vec::new() };
         for (time, value) in values {
@@ -93,7 +93,8 @@ impl Weeks {
     }
 }
 
-/// The interval of each policy's mean, and of its difference to the first policy's.
+/// The interval of each policy's mean, and of its difference to the first policy's, in the order of `policies`. The draws depend on
+/// `seed` and the number of weeks alone.
 pub fn intervals(policies: &[Weeks], seed: u64) -> Vec<(Interval, Interval)> {
     let count = policies.iter().map(|w| w.sums.len()).max().unwrap_or(0);
     let mut means: Vec<Vec<f64>> = vec![Vec::with_capacity(DRAWS); policies.len()];

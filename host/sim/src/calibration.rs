@@ -31,7 +31,7 @@ pub const ON_TIME: f64 = 60.0;
 /// Maximum number of samples of one job.
 pub const SAMPLES_PER_JOB_MAX: usize = 256;
 
-/// The occasion of a forecast.
+/// The occasion of a forecast: the submission of its job, or later.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Made {
@@ -59,7 +59,7 @@ pub struct Errors {
     pub made: Made,
     /// Name of the class, see [`HORIZONS`]; `all` for all together.
     pub horizon: &'static str,
-    /// Number of forecasts.
+    /// Number of forecasts in the class.
     pub count: u64,
     /// Median error.
     pub median_s: f64,
@@ -67,13 +67,13 @@ pub struct Errors {
     pub p10_s: f64,
     /// 0.9 quantile.
     pub p90_s: f64,
-    /// Mean of the absolute errors.
+    /// Distribution of the absolute errors.
     pub abs_s: Points,
-    /// The same for the trivial forecast "it starts now": the mean of the remaining waits.
+    /// Mean absolute error of the trivial forecast "it starts now": the mean of the remaining waits.
     pub mean_wait_s: f64,
-    /// Fraction of jobs that started more than [`ON_TIME`] earlier.
+    /// Fraction of forecasts after which the job started more than [`ON_TIME`] earlier than expected, 0 to 1.
     pub early: f64,
-    /// Fraction of jobs that started more than [`ON_TIME`] later.
+    /// Fraction of forecasts after which the job started more than [`ON_TIME`] later than expected, 0 to 1.
     pub late: f64,
 }
 
@@ -100,12 +100,12 @@ impl Errors {
 pub struct Calibrated {
     /// Seconds between two forecasts of all waiting jobs.
     pub every_s: f64,
-    /// Number of jobs that started at once.
+    /// Number of jobs that started at the instant of their submission.
     pub at_once: u64,
     /// Number of jobs that waited and whose forecast at submission had no time: too many jobs were before them, or no
     /// start was known.
     pub untold: u64,
-    /// Errors by occasion, then by horizon, with the class of all horizons first.
+    /// Errors by occasion, then by horizon, with the class of all horizons first. Classes without a forecast are missing.
     pub errors: Vec<Errors>,
 }
 

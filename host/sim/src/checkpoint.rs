@@ -34,9 +34,9 @@ pub const FRAME_BYTES_MAX: u32 = 1 << 30;
 /// The run that a checkpoint is of.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Version of the program.
+    /// Version of the program that wrote the checkpoint.
     pub version: String,
-    /// The log, by a hash of its content.
+    /// The log, by the SHA-256 of its content.
     pub log: String,
     /// Part of the log; empty for all of it.
     pub part: String,
@@ -57,7 +57,7 @@ impl Identity {
     /// Refuses a checkpoint of another run than `here`. Policies may differ.
     ///
     /// # Errors
-    /// [`CheckpointError::Differs`] names the first difference.
+    /// [`CheckpointError::Differs`] names the first difference: the version, the log, the part or an option.
     pub fn check(&self, here: &Identity) -> Result<(), CheckpointError> {
         let differs = |what: &str, found: &str, accepted: &str| {
             let [what, found, accepted] = [what, found, accepted].map(str::to_owned);
@@ -85,13 +85,13 @@ impl Identity {
 /// A checkpoint cannot be written or read, or a run cannot go on from it.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// It is no checkpoint.
+    /// The bytes are no checkpoint, or one of another version of the format.
     #[error("found no checkpoint of a replay, or one of another version of the format")]
     Strange,
     /// The file cannot be read, or its bytes are not those that were written.
     #[error("the checkpoint is damaged or cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// It cannot be written.
+    /// The checkpoint cannot be written.
     #[error("the checkpoint cannot be written: {0}")]
     Write(#[source] io::Error),
     /// A frame is longer than any can be.
@@ -100,7 +100,7 @@ pub enum CheckpointError {
     /// A frame has another content than its place says.
     #[error("the checkpoint is damaged: {0}")]
     Content(String),
-    /// Its parts contradict each other, or the run.
+    /// The parts of the checkpoint contradict each other, or the run; or the run has forecasts, which are not kept.
     #[error("the checkpoint does not fit: {0}")]
     State(String),
     /// It is of another run.
@@ -202,8 +202,8 @@ impl Opened {
         self.saved.now
     }
 
-    /// Tells observers the events before the checkpoint, and takes the jobs that were submitted by then from those of the log, where
-    /// they come first.
+    /// Tells observers the events before the checkpoint, and takes the jobs that were submitted by then from `jobs`, those of the
+    /// log, where they come first.
     ///
     /// # Errors
     /// The rest of the checkpoint is damaged or of another log, or an observer failed.
@@ -224,7 +224,7 @@ impl Opened {
 /// Opens the checkpoint in a file.
 ///
 /// # Errors
-/// The file cannot be read, or is no whole checkpoint as far as its state.
+/// [`CheckpointError`]: the file cannot be read, or is no whole checkpoint as far as its state.
 pub fn open(path: &Path) -> Result<Opened, CheckpointError> {
     read(File::open(path).map_err(CheckpointError::Read)?)
 }
@@ -249,7 +249,7 @@ pub fn read(mut from: impl Read + Seek + Send + 'static) -> Result<Opened, Check
     content(MultiGzDecoder::new(BufReader::new(from)))
 }
 
-/// Reads the content of a checkpoint: the same without [`MAGIC`] and compression.
+/// Reads the content of a checkpoint, without [`MAGIC`] and compression. Its checksums are not checked.
 ///
 /// # Errors
 /// As [`open`].

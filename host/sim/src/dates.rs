@@ -5,7 +5,7 @@
 use jiff::civil::Date;
 
 /// Reads `2002`, `2002-08`, `2002-08-15`, also with a time of day as `T03:04`, `T03:04:05` (a space may replace the T,
-/// and a Z may follow), as the beginning of that period; or seconds since the epoch. `None` for any other text.
+/// and a Z may follow), as the beginning of that period; or seconds since the epoch, finite. `None` for any other text.
 pub fn epoch(text: &str) -> Option<f64> {
     let (date, time) = match text.split_once(['T', ' ']) {
         Some((date, time)) => (date, Some(time)),

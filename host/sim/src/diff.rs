@@ -25,19 +25,19 @@ pub struct Pair<'a> {
 pub struct Overview {
     /// Number of jobs in both.
     pub both: usize,
-    /// Number of jobs only in the first.
+    /// Numbers of the jobs that are only in the first, ascending.
     pub only_a: Vec<u64>,
-    /// Number of jobs only in the second.
+    /// Numbers of the jobs that are only in the second, ascending.
     pub only_b: Vec<u64>,
     /// Number of jobs that started at the same time.
     pub same: usize,
     /// Jobs that started later in the second, and by how many seconds; largest delay first, ties by number.
     pub later: Vec<(u64, f64)>,
-    /// Jobs that started earlier in the second; largest difference first.
+    /// Jobs that started earlier in the second, and by how many seconds; largest difference first, ties by number.
     pub sooner: Vec<(u64, f64)>,
-    /// Sum of the delays in the second over the jobs in both, in seconds.
+    /// Sum over the jobs in both of the start in the second less that in the first, in seconds; negative if jobs started earlier in sum.
     pub total: f64,
-    /// The job with the earliest differing start: before it the runs are equal.
+    /// The job with the earliest differing start: before it the runs are equal. `None` if all jobs in both started at the same times.
     pub first: Option<u64>,
 }
 
@@ -56,9 +56,9 @@ pub struct Why {
     pub busy: u64,
     /// Jobs that held cores here at that time and not there, widest first.
     pub instead: Vec<Done>,
-    /// The listed jobs that were submitted after the job: they overtook it here.
+    /// Number of the jobs in `instead` that were submitted after the job: they overtook it here.
     pub passed: usize,
-    /// Jobs that waited here at that time.
+    /// Number of jobs that waited here at that time.
     pub waiting: usize,
 }
 

@@ -50,13 +50,13 @@ pub use surroundings::{Deciders, Surroundings};
 use instant::End;
 use waiting::{Followers, Waiting};
 
-/// Number of consecutive wake-ups after which a run without any other future event is ended.
+/// Number of consecutive wake-ups after which a run without any other future event ends; jobs that wait then are left.
 pub const IDLE_WAKES_MAX: u32 = 1000;
 
 /// RFC 27 priority of every job: Flux's default urgency.
 pub(crate) const PRIORITY: u32 = 16;
 
-/// The settings of the engine for a replay: without annotations, which no observer reads.
+/// The settings of the engine for a replay: without annotations, which no observer reads, and with more decisions a pass.
 pub fn replay_config() -> Config {
     // No other messages arrive during a pass.
     let reservations_max = fluxgate_graph::RESERVATIONS_MAX;
@@ -67,6 +67,9 @@ pub fn replay_config() -> Config {
 ///
 /// `jobs` come by submission, then id. `policy` decides; `None` selects the engine's built-in one. Only observers need
 /// R, so `config` does not determine whether it is written.
+///
+/// # Errors
+/// [`SimError`]: the jobs are not in order, the policy failed or cannot be activated, or an observer failed.
 pub fn run(
     jobs: impl IntoIterator<Item = Job>,
     resources: Resources,
@@ -77,7 +80,10 @@ pub fn run(
     run_with(jobs, &Surroundings::default(), resources, config, policy, observers)
 }
 
-/// The same with names of queues, policies of queues, and nodes that fail.
+/// The same in [`Surroundings`], for example with policies of queues, with nodes that fail, and with reservations.
+///
+/// # Errors
+/// As [`run`]; also if a reservation cannot be made.
 pub fn run_with(
     jobs: impl IntoIterator<Item = Job>,
     surroundings: &Surroundings,

@@ -33,12 +33,12 @@ pub enum Event {
         user: u32,
         /// Cores that it asks for; the fewest, of a range.
         cores: u32,
-        /// Time that it asks for.
+        /// Time that it asks for, in seconds.
         limit: f64,
         /// Number of its queue; 0 for the unnamed one.
         queue: u32,
     },
-    /// A job can never run.
+    /// A job was denied, because it can never run.
     Deny {
         /// Time of the refusal.
         time: f64,
@@ -58,7 +58,7 @@ pub enum Event {
     },
     /// A job starts.
     Start(Running),
-    /// A job has ended, or a failed node ended it.
+    /// A job has ended, at its end or early.
     End {
         /// Time of the end.
         time: f64,
@@ -68,12 +68,12 @@ pub enum Event {
         cores: u32,
         /// Seconds since its start.
         ran: f64,
-        /// True if it will be submitted again, because a failed node ended it.
+        /// True if it will be submitted again, because it ended early.
         again: bool,
     },
-    /// All events of an instant are over.
+    /// All events of an instant are over. There is none for the last instant of a run.
     Instant(Instant),
-    /// A job never started, and no event can follow.
+    /// A job never started, or was never submitted, and no event can follow.
     Left {
         /// The job.
         job: u64,
@@ -98,14 +98,14 @@ pub struct Running {
     pub cores: u32,
     /// The ranks of its nodes, an RFC 22 idset.
     pub ranks: String,
-    /// Time that it asked for.
+    /// Time that it asked for, from its start.
     pub limit: f64,
 }
 
 /// The end of an instant. Times in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Instant {
-    /// Its time.
+    /// Time of the instant.
     pub time: f64,
     /// Number of waiting jobs.
     pub waiting: u64,
@@ -120,7 +120,7 @@ pub trait Listener {
     /// An event has happened. The run goes on when this returns, so that a listener can hold it at [`Event::Instant`].
     ///
     /// # Errors
-    /// The listener cannot go on.
+    /// The listener cannot go on; the run ends with [`SimError::Output`](crate::driver::SimError::Output).
     fn event(&mut self, event: &Event) -> io::Result<()>;
 }
 
@@ -142,7 +142,7 @@ pub struct Events<L> {
 }
 
 impl<L: Listener> Events<L> {
-    /// Before the run.
+    /// Before the run. The time is 0 until the first job is submitted.
     pub fn new(listener: L) -> Self {
         Events { listener, now: 0.0, running: BTreeSet::new(), early: Vec::new() }
     }

@@ -64,37 +64,37 @@ pub const MADE_MAX: usize = 10_000_000;
 /// The models of which workloads can be made.
 const MODELS: [&str; 2] = ["lublin99", "downey97"];
 
-/// See the [module](self).
+/// A description of replays; see the [module](self).
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
-    /// Policies, by name or .wasm file, also with settings of their own: hybrid:depth=4.
+    /// Policies, by name or .wasm file, also with settings of their own: hybrid:depth=4. At least one.
     pub policies: Vec<String>,
-    /// Seeds of estimates and of workloads of a model.
+    /// Seeds of estimates and of workloads of a model, at least one; 1 by default.
     #[serde(default = "first_seed")]
     pub seeds: Vec<u64>,
-    /// Number of combinations of settings that are drawn; all without it.
+    /// Number of combinations of settings that are drawn, 1 or more; `None` for all.
     pub samples: Option<usize>,
-    /// The requested durations of jobs, as [`words::estimates`] reads them.
+    /// The requested durations of jobs, as [`words::estimates`] reads them; `None` for those of the log.
     pub estimates: Option<String>,
-    /// The machine, in words or as a file.
+    /// The machine, in words or as a file; `None` for that of the log's header or of the model.
     pub machine: Option<String>,
-    /// A name of [`Semantics`].
+    /// A name of [`Semantics`]; empty for those of this simulator.
     #[serde(default)]
     pub semantics: String,
     /// Rules that differ from these.
     #[serde(default)]
     pub rules: String,
-    /// The first jobs of each part, which are in no metric.
+    /// Number of the first jobs of each part that are in no metric.
     #[serde(default)]
     pub uncounted: usize,
-    /// Whether schedules are checked by the independent judge.
+    /// True if schedules are checked by the independent judge; true by default.
     #[serde(default = "yes")]
     pub check: bool,
-    /// The values of each setting of the policies.
+    /// The values of each setting of the policies, by name; at least one each.
     #[serde(default)]
     pub space: BTreeMap<String, Vec<toml::Value>>,
-    /// The parts.
+    /// The parts, at least one, with different names.
     #[serde(rename = "part")]
     pub parts: Vec<Workpart>,
 }
@@ -105,25 +105,25 @@ pub struct Experiment {
 pub struct Workpart {
     /// Its name in the table.
     pub name: String,
-    /// The log; a path that is relative to the folder of the experiment.
+    /// The log, a path that is relative to the folder of the experiment; `None` with a model.
     pub log: Option<String>,
     /// How lines become jobs, as [`words::mapped`] reads it.
     #[serde(default)]
     pub map: String,
-    /// Jobs by index and length; see [`Sequence`].
+    /// Jobs by index and length, see [`Sequence`]; `None` for all.
     pub jobs: Option<String>,
     /// Only jobs submitted at this time or later, seconds in the time base of the workload.
     pub from: Option<f64>,
-    /// Only jobs submitted before this time.
+    /// Only jobs submitted before this time, in seconds likewise.
     pub until: Option<f64>,
-    /// Factor of the arrival rate, above 0.
+    /// Factor of the arrival rate, finite and above 0; `None` for 1.
     pub load: Option<f64>,
-    /// The model, instead of a log.
+    /// Name of the model instead of a log: `lublin99` or `downey97`.
     pub model: Option<String>,
-    /// Number of jobs of the model.
+    /// Number of jobs of the model, 1 to [`MADE_MAX`]; 0 with a log.
     #[serde(default)]
     pub count: usize,
-    /// Cores of its machine.
+    /// Number of cores of the machine of the model, 1 or more; 0 with a log.
     #[serde(default)]
     pub cores: u32,
 }
@@ -154,7 +154,7 @@ impl Experiment {
     /// Reads and checks an experiment.
     ///
     /// # Errors
-    /// The field, what was found and what is accepted.
+    /// The first field that is not accepted, what was found and what is accepted.
     pub fn parse(text: &str) -> Result<Experiment, String> {
         let experiment: Experiment = toml::from_str(text).map_err(|error| error.to_string())?;
         experiment.check()?;
@@ -210,7 +210,7 @@ impl Experiment {
     /// Its semantics.
     ///
     /// # Errors
-    /// They have an unknown name.
+    /// There are none of this name; the message lists all names.
     pub fn semantics(&self) -> Result<Semantics, String> {
         if self.semantics.is_empty() { Ok(Semantics::default()) } else { Semantics::named(&self.semantics) }
     }
@@ -218,7 +218,7 @@ impl Experiment {
     /// Its rules.
     ///
     /// # Errors
-    /// An unknown name or value.
+    /// An unknown name or value of semantics or of a rule.
     pub fn rules(&self) -> Result<Rules, String> {
         let mut rules = self.semantics().map_err(|wrong| format!("semantics: {wrong}"))?.rules();
         rules.set_all(&self.rules).map_err(|wrong| format!("rules: {wrong}"))?;
@@ -268,7 +268,7 @@ impl Experiment {
     /// The jobs and the machine of a part for a seed; `folder` is that of the experiment.
     ///
     /// # Errors
-    /// The log or the machine cannot be read, or the part has no job that counts.
+    /// The log or the machine cannot be read, jobs ask for whole nodes of unequal cores, or the part has no job that counts.
     pub fn make(&self, part: &Workpart, seed: u64, folder: &Path) -> Result<Made, String> {
         let mut workload = part.workload(self.semantics()?.options(), seed, folder)?;
         let transform = Transform {

@@ -17,7 +17,7 @@ use crate::driver::{self, Deciders, SimError, Surroundings};
 use crate::observe::{Observer, Started};
 use crate::workload::Job;
 
-/// Draws `samples` of `jobs` indices uniformly, ascending; all indices when there are no more.
+/// Draws `samples` of the indices of `jobs` jobs uniformly and without repeats, ascending; all indices when there are no more.
 pub fn draw(jobs: usize, samples: usize, seed: u64) -> Vec<usize> {
     let (mut numbers, mut left) = (Numbers(seed), samples.min(jobs));
     let mut drawn = Vec::with_capacity(left);
@@ -31,7 +31,7 @@ pub fn draw(jobs: usize, samples: usize, seed: u64) -> Vec<usize> {
     drawn
 }
 
-/// The starts of some jobs.
+/// The starts of some jobs; an [`Observer`] of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Starts {
     /// `None` until the job starts.
@@ -41,13 +41,13 @@ pub struct Starts {
 }
 
 impl Starts {
-    /// For the jobs at these indices.
+    /// For the jobs at these indices; indices beyond the last job are left out.
     pub fn of(jobs: &[Job], places: &[usize]) -> Starts {
         let starts = places.iter().filter_map(|place| jobs.get(*place)).map(|job| (job.id, None)).collect();
         Starts { starts, alone: false }
     }
 
-    /// The start of one of them, if it started.
+    /// The start of one of them, in seconds; `None` if it did not start, or is none of them.
     pub fn start(&self, job: JobId) -> Option<f64> {
         self.starts.get(&job).copied().flatten()
     }
@@ -66,7 +66,8 @@ impl Observer for Starts {
     }
 }
 
-/// The start of the job at this index in a schedule without the jobs after it, in seconds; `None` when it cannot run.
+/// The start of the job at this index in a schedule without the jobs after it, in seconds; `None` when it never starts, or there
+/// is no such job.
 ///
 /// # Errors
 /// As [`driver::run_with`].

@@ -52,13 +52,13 @@ pub enum Per {
 pub struct Ask {
     /// Name of the kind.
     pub kind: String,
-    /// Least amount.
+    /// Least amount, in `unit`.
     pub least: u64,
     /// Largest amount; each whole number from `least` to it has the same probability.
     pub most: u64,
     /// Unit of the amounts; empty for that of the machine's pools.
     pub unit: String,
-    /// Whether an amount is for each node or for each core.
+    /// The unit of the request to which an amount applies.
     pub per: Per,
     /// Fraction of jobs with a request, 0 to 1.
     pub share: f64,
@@ -126,8 +126,8 @@ impl Asks {
     /// Checks the rules against the machine.
     ///
     /// # Errors
-    /// A kind that is named twice or that the machine does not have, a unit of another kind, or too many rules; as a
-    /// sentence.
+    /// A kind that is named twice, has a name with another meaning or that the machine does not have, a unit of another kind, or
+    /// too many rules; as a sentence.
     pub fn new(list: Vec<Ask>, seed: u64, pools: &Pools) -> Result<Asks, String> {
         let mut seen = BTreeSet::new();
         if list.len() > KINDS_MAX {
@@ -162,7 +162,7 @@ impl Asks {
     /// each node.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence, if there is a rule for each node and jobs have no nodes of their own.
     pub fn check(&self, whole_nodes: bool) -> Result<(), String> {
         match self.list.iter().find(|ask| ask.per == Per::Node && !whole_nodes) {
             Some(ask) => Err(format!(
@@ -220,7 +220,7 @@ impl Asks {
 /// Flow to a rank: index of the kind, rank, amount in units without a prefix.
 pub type Flow = (usize, u32, u64);
 
-/// The flow to a job by its R, of the kinds of a machine.
+/// The flow to a job by its R, of the kinds that `pools` has; other kinds are left out.
 pub fn flows_of(pools: &Pools, r: &R) -> Vec<Flow> {
     let mut flows = Vec::new();
     for kind in &Pools::of(r).kinds {
@@ -235,11 +235,11 @@ pub fn flows_of(pools: &Pools, r: &R) -> Vec<Flow> {
 pub struct Grant {
     /// The job.
     pub job: JobId,
-    /// Start, in seconds.
+    /// Start, in seconds in the time base of the workload.
     pub start: f64,
-    /// End, in seconds.
+    /// End, in seconds in the time base of the workload.
     pub end: f64,
-    /// The flow to its ranks.
+    /// The flow to each of its ranks, for its whole run.
     pub flows: Vec<Flow>,
 }
 
@@ -248,13 +248,13 @@ pub struct Grant {
 pub struct Usage {
     /// Name of the kind.
     pub kind: String,
-    /// Unit of the figures.
+    /// Unit of the figures; empty if the machine names none.
     pub unit: String,
     /// Capacity of all sources together.
     pub capacity: f64,
-    /// Maximum at one instant.
+    /// Largest amount in use at one instant.
     pub peak: f64,
-    /// Mean from the first submission to the last end.
+    /// Mean amount in use from the first submission of a job that ran to the last end.
     pub mean: f64,
 }
 
@@ -291,7 +291,7 @@ impl Granted {
         Granted { pools: pools.clone(), used, last: f64::NEG_INFINITY, ..Granted::default() }
     }
 
-    /// The figures of every kind.
+    /// The figures of every kind of the machine, in its order.
     pub fn usage(&self) -> Vec<Usage> {
         let length = (self.last - self.first.unwrap_or(self.last)).max(f64::MIN_POSITIVE);
         let usage = |(number, (kind, used)): (usize, (&Kind, &Used))| {
@@ -307,7 +307,7 @@ impl Granted {
         self.pools.kinds.iter().zip(&self.used).enumerate().map(usage).collect()
     }
 
-    /// The use of a kind over time, in its own unit, if the flow of jobs was kept: from, to, amount.
+    /// The use of a kind over time, in this unit, job by job: from, to (seconds) and amount. Empty unless the flow of jobs is kept.
     pub fn spans(&self, kind: usize, unit: &str) -> Vec<(f64, f64, f64)> {
         let factor = scale(unit) as f64;
         let span = |grant: &Grant| {

@@ -25,13 +25,13 @@ pub const GAP_S: f64 = 1200.0;
 /// The log's knowledge of a job beside [`Job`]. Times in seconds, in the time base of the workload.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
-    /// Field 17, the job that it follows.
+    /// Field 17, the job that it follows; `None` if unknown.
     pub after: Option<JobId>,
-    /// Field 18, seconds from the end of that one to its submission.
+    /// Field 18, seconds from the end of that one to its submission; `None` if unknown.
     pub think: Option<f64>,
     /// Submission.
     pub submit: f64,
-    /// End, if wait and run time are known.
+    /// End in the log; `None` unless wait and run time are known.
     pub end: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ impl Following {
         self.groups.iter().map(|group| group.jobs.len()).sum()
     }
 
-    /// Changes each job.
+    /// Calls `change` for each job that follows others.
     pub fn for_each(&mut self, mut change: impl FnMut(&mut Job)) {
         self.groups.iter_mut().flat_map(|group| &mut group.jobs).for_each(|(_, job)| change(job));
     }
@@ -74,7 +74,8 @@ pub struct Chains {
     pub unknown: u64,
 }
 
-/// Divides jobs, by submission and id, into those at the time of the log and those that follow others.
+/// Divides jobs, by submission and id, into those at the time of the log and those that follow others. A job follows at most one
+/// job, and only one that is before it.
 pub fn chains(jobs: Vec<Job>, links: &BTreeMap<JobId, Link>) -> (Vec<Job>, Following, Chains) {
     let (mut roots, mut following, mut told) = (Vec::new(), Following::default(), Chains::default());
     // The chain of each job that was seen, and the job at its begin.

@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use crate::follow::{self, Chains, Following, Link};
 use crate::workload::Job;
 
-/// The rule that was asked for, and the jobs that follow others by it.
+/// The rule that was asked for, with counts of the jobs that follow others by it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Followed {
-    /// Nothing.
+    /// No rule: no job follows another.
     No,
-    /// Fields 17 and 18; the chains of all parts.
+    /// Fields 17 and 18: number of jobs that follow others, and the chains of all parts.
     Chains(u64, Chains),
     /// Sessions with this gap in seconds: number of sessions, and of jobs that follow others.
     Sessions(f64, u64, u64),
 }
 
 impl Followed {
-    /// As asked for, with nothing found yet: by fields 17 and 18, or else in sessions with this gap in seconds.
+    /// As asked for, with nothing found yet: by fields 17 and 18, or else in sessions with this gap in seconds; no rule without both.
     pub fn of(dependencies: bool, sessions: Option<f64>) -> Followed {
         match sessions {
             _ if dependencies => Followed::Chains(0, Chains::default()),
@@ -32,12 +32,12 @@ impl Followed {
         }
     }
 
-    /// True if some jobs may follow others.
+    /// True if there is a rule, by which some jobs may follow others.
     pub fn is_some(&self) -> bool {
         !matches!(self, Followed::No)
     }
 
-    /// Takes the jobs that follow others out of `jobs`, which are by submission and id. They are added to the counts.
+    /// Takes the jobs that follow others out of `jobs`, which are by submission and id, and returns them. They are added to the counts.
     pub fn divide(&mut self, jobs: &mut Vec<Job>, links: &BTreeMap<JobId, Link>) -> Arc<Following> {
         let all = std::mem::take(jobs);
         let following;
@@ -60,7 +60,7 @@ impl Followed {
         Arc::new(following)
     }
 
-    /// A note for the user.
+    /// A note for the user; `None` without a rule.
     pub fn note(&self) -> Option<String> {
         match self {
             Followed::No => None,
@@ -79,7 +79,7 @@ impl Followed {
         }
     }
 
-    /// For programs, if jobs follow others.
+    /// The counts for programs, as an object; `None` without a rule.
     pub fn json(&self) -> Option<Value> {
         match self {
             Followed::No => None,

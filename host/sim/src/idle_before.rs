@@ -35,9 +35,9 @@ struct Time {
 pub struct ReservationFigures {
     /// Its name.
     pub name: String,
-    /// How often it was in the run.
+    /// Number of its times that began in the run.
     pub times: u64,
-    /// Core-hours of its nodes in the days before, while jobs waited.
+    /// Core-hours of its nodes in the days before, of the spans in which jobs waited.
     pub core_hours: f64,
     /// Core-hours of these that were idle.
     pub idle_core_hours: f64,
@@ -72,7 +72,7 @@ impl<'a> IdleBefore<'a> {
         IdleBefore { cores, names, times, put_off: 0.0, most: 0, last: f64::NEG_INFINITY }
     }
 
-    /// The figures, if there were reservations.
+    /// The figures; `None` if there were no reservations.
     pub fn figures(&self) -> Option<ReservationCost> {
         let figures = |(place, (window, _)): (usize, &(Window, u64))| {
             let begun = || self.times.iter().filter(|time| time.of == place && time.from < self.last);

@@ -1,6 +1,8 @@
 //! Jobspecs for the jobs of a log: a number of cores for a time (one slot of one core for each, on any nodes), or whole
 //! nodes for a time (one slot that is all of each node), with memory and flow for each slot or node; and the jobspecs
 //! that jobs bring themselves.
+//!
+//! This module does not know policies.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -66,7 +68,7 @@ impl Jobspecs {
         Some(known.cloned().unwrap_or_default())
     }
 
-    /// The jobspec of a job.
+    /// The jobspec of a job (RFC 14). Jobs with the same request share one.
     pub fn of(&mut self, job: &Job) -> Arc<Jobspec> {
         if self.built.len() + self.told.len() >= KEPT_MAX {
             self.built.clear();

@@ -18,12 +18,12 @@ use crate::history::{self, History, Keeper};
 use crate::observe::Observer;
 use crate::workload::Job;
 
-/// The time from a checkpoint to the next one.
+/// The time from a checkpoint to the next one. As text a duration such as `12h`, or a number of jobs such as `10000jobs`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Every {
-    /// In seconds of the workload.
+    /// In seconds of the workload since the first event; finite, above 0.
     Seconds(f64),
-    /// In submissions.
+    /// In submissions, above 0.
     Jobs(u64),
 }
 
@@ -78,7 +78,8 @@ pub struct Writes {
     pub every: Every,
     /// The folder of the files; it exists.
     pub folder: PathBuf,
-    /// First part of the names of the files: `NAME.7200s.checkpoint`, with the time at which the checkpoint was due.
+    /// First part of the names of the files: `NAME.7200s.checkpoint`, with the time or the number of jobs at which the checkpoint
+    /// was due.
     pub name: String,
     /// The run that they are of.
     pub identity: Identity,
@@ -93,11 +94,11 @@ impl Writes {
 /// The checkpoint from which a run goes on, and those that it writes.
 #[derive(Debug, Default)]
 pub struct Keeping {
-    /// It goes on from this checkpoint. Its identity has been checked.
+    /// The checkpoint from which it goes on, whose identity has been checked; `None` if it begins at its begin.
     pub from: Option<Opened>,
-    /// The policies are others than those of the checkpoint, and are swapped in.
+    /// True if the policies are others than those of the checkpoint, and are swapped in.
     pub fork: bool,
-    /// The checkpoints that it writes.
+    /// The checkpoints that it writes; `None` for none.
     pub writes: Option<Writes>,
 }
 

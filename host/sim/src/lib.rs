@@ -8,16 +8,18 @@
 //! ```
 //!
 //! - [`source`] reads logs of several formats, among them [`swf`], the Standard Workload Format; [`workload`] decides
-//!   which lines are jobs, and their width and length; [`machine`] is the machine that they run on.
+//!   which lines are jobs, and their width and length; [`jobspecs`] are their requests (RFC 14), [`dates`] the times of users.
+//! - [`machine`] is the machine that jobs run on, with the [`memory`] of its nodes.
 //! - [`model`] generates workloads without a log; [`transform`] takes parts of one and changes load and estimates;
 //!   [`parts`] are sequences of jobs with a run each; [`resample`] draws workloads from one; [`follow`] has jobs that
 //!   are submitted when others have ended, and [`followed`] what is told of them.
-//! - [`warm`] are jobs that run when a workload begins; [`outages`] are failures and drains of nodes during it; [`flow`] has the requests of jobs for power or
-//!   bandwidth.
+//! - [`warm`] are jobs that run when a workload begins; [`outages`] are failures and drains of nodes during it, [`reservations`]
+//!   nodes that are kept; [`flow`] has the requests of jobs for power or bandwidth.
 //! - [`driver`] is a discrete-event loop around `fluxgate_engine::Engine`: the same engine and the same policies as in
 //!   production, with simulated time. [`rules`] are the rules in which published simulators differ, as its options.
 //! - [`record`] keeps every job; [`report`] makes pages and pictures of records, [`diff`] compares two records, and
-//!   [`bootstrap`] computes confidence intervals of means.
+//!   [`bootstrap`] computes confidence intervals of means. [`points`] is a distribution in five numbers.
+//! - [`calibration`] has the errors of forecasts, [`fair`] the starts without later jobs, and [`idle_before`] the cost of reservations.
 //! - [`places`] gives the jobs of a run on a pool of cores places on nodes, from their starts.
 //! - [`suite`] describes benchmarks: logs by hash, tasks, published values, and the verdict on each value found.
 //! - [`experiment`] has policies with many settings, on several parts and for several seeds, and keeps their results.

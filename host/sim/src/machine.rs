@@ -1,4 +1,4 @@
-//! The machine of a replay: from the log's header, or from a file.
+//! The machine of a replay: from the log's header, in words, or from a file.
 //!
 //! From a header: MaxProcs processors become cores, spread evenly over MaxNodes nodes (with a remainder, the first
 //! nodes have one more). Without MaxNodes every core is a node of its own, without MaxProcs every node has one core.
@@ -36,7 +36,8 @@ pub struct Machine {
     pub pools: Pools,
     /// The memory of nodes, for the sweep.
     pub memory: Memory,
-    /// Of a machine of a header or in words that has only cores: the same cores as one pool, for runs that need no places.
+    /// The same cores as one pool, for runs that need no places; `None` for a machine that has more than nodes and cores, or is of
+    /// a file.
     pub pool: Option<Resources>,
 }
 
@@ -98,6 +99,9 @@ pub enum MachineError {
 
 impl Machine {
     /// Makes the machine that the header of a log describes.
+    ///
+    /// # Errors
+    /// The header has neither MaxProcs nor MaxNodes, or contradicts itself.
     pub fn from_header(header: &Header) -> Result<Self, MachineError> {
         let (nodes, procs) = match (header.max_nodes, header.max_procs) {
             (None, None) => return Err(MachineError::Unknown),
@@ -112,7 +116,13 @@ impl Machine {
         Self::uniform(nodes, procs)
     }
 
-    /// Makes `nodes` nodes with `cores` cores together. 1 <= nodes <= cores.
+    /// Makes `nodes` nodes with `cores` cores together, of which the first have one more where they cannot be spread evenly.
+    ///
+    /// # Errors
+    /// [`MachineError::Load`]: the graph of these resources cannot be made.
+    ///
+    /// # Panics
+    /// May panic if `nodes` is 0 or above `cores`.
     pub fn uniform(nodes: u32, cores: u32) -> Result<Self, MachineError> {
         let invalid =
             |message: String| MachineError::Load { file: "machine of the header".to_owned(), message };
@@ -158,6 +168,9 @@ impl Machine {
     }
 
     /// Reads a file with R, JGF (a JSON object with `graph`), TOML (`[[resource.config]]`), or [clusters](alea) of Alea.
+    ///
+    /// # Errors
+    /// The file cannot be read, has more than [`MAX_FILE_BYTES`], is none of these, or has no node.
     pub fn load(path: &Path) -> Result<Self, MachineError> {
         let file = path.display().to_string();
         let io_error = |source| MachineError::Io { file: file.clone(), source };
@@ -190,7 +203,7 @@ impl Machine {
         Self::from_resources(resources).map_err(|e| e.to_string())
     }
 
-    /// Makes a machine of resources; all nodes are up.
+    /// Makes a machine of resources; all nodes are up. It always succeeds.
     pub fn from_resources(mut resources: Resources) -> Result<Self, MachineError> {
         let r = resources.to_r_all();
         resources.set_up(&r.ranks());
@@ -201,10 +214,10 @@ impl Machine {
         Ok(Self { resources, cores: cores_of(&r), pools: Pools::of(&r), memory, pool: None })
     }
 
-    /// The same nodes with one pool for all of them of each kind: name, size and unit (empty: none).
+    /// The same nodes with one pool for all of them of each kind: name, size and unit (empty: none). Without a kind nothing changes.
     ///
     /// # Errors
-    /// [`MachineError::Load`] for invalid pools.
+    /// [`MachineError::Load`]: the name of a kind has another meaning or is there twice, or a unit is not accepted.
     pub fn with_pools(self, pools: &[(String, u64, String)]) -> Result<Self, MachineError> {
         if pools.is_empty() {
             return Ok(self);
@@ -236,14 +249,17 @@ impl Machine {
         }
     }
 
-    /// Number of cores of each node, if all have the same number.
+    /// Number of cores of each node.
+    ///
+    /// # Errors
+    /// [`MachineError::Unequal`]: nodes have different numbers, or there is none.
     pub fn cores_per_node(&self) -> Result<u32, MachineError> {
         let counts = self.cores.values().map(|ids| u32::try_from(ids.len()).unwrap_or(u32::MAX));
         let (least, most) = counts.fold((u32::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
         if least == most { Ok(most) } else { Err(MachineError::Unequal { least, most }) }
     }
 
-    /// Number of cores.
+    /// Number of cores of all nodes.
     pub fn total_cores(&self) -> u64 {
         self.cores.values().map(|ids| ids.len()).sum()
     }

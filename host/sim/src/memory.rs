@@ -47,7 +47,8 @@ pub struct LeastMemory {
 }
 
 impl Memory {
-    /// From rank, amount and unit (empty: none) of each node. With different units the memory counts as unknown.
+    /// From rank, amount and unit (empty: none) of each node. With different units that are none of storage, or with and without
+    /// a unit, the memory counts as unknown.
     pub fn of<'a>(nodes: impl IntoIterator<Item = (u32, u64, &'a str)>) -> Memory {
         let mut memory = Memory::default();
         for (rank, amount, unit) in nodes {
@@ -61,17 +62,17 @@ impl Memory {
         memory
     }
 
-    /// True if no node has memory.
+    /// True if no node has memory, or it is unknown.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
     }
 
-    /// The memory of a rank, in bytes or in the machine's own unit.
+    /// The memory of a rank, in bytes or in the machine's own unit; 0 if the rank has none.
     pub fn on(&self, rank: u32) -> u64 {
         self.ranks.get(&rank).copied().unwrap_or(0)
     }
 
-    /// The memory of all ranks.
+    /// The memory of all ranks together, in the unit of [`Memory::on`].
     pub fn total(&self) -> u64 {
         self.ranks.values().fold(0, |all, one| all.saturating_add(*one))
     }

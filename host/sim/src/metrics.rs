@@ -43,7 +43,8 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// The distribution of some values, none of them NaN. Sorts them.
+    /// The distribution of some values, none of them NaN; all 0 without a value. The order of `values` is changed. Quantiles are as in
+    /// [`DEFINITIONS`].
     pub fn of(values: &mut [f64]) -> Self {
         let Some(n) = std::num::NonZeroUsize::new(values.len()) else { return Self::default() };
         values.sort_unstable_by(f64::total_cmp);
@@ -98,48 +99,48 @@ pub struct Bounded {
 /// The metrics of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Summary {
-    /// Jobs that ran.
+    /// Number of jobs that ran to their end.
     pub jobs: u64,
     /// Number of these that were killed at their limit.
     pub killed: u64,
     /// Number of jobs that were refused because they can never run on this machine.
     pub denied: u64,
-    /// Number of jobs that still waited when no event could follow any more.
+    /// Number of jobs that still waited when no event could follow any more, or that were never submitted.
     pub never_started: u64,
     /// Cores of the machine.
     pub cores: u64,
-    /// Seconds.
+    /// Wait, b - s, in seconds.
     pub wait_s: Distribution,
-    /// Seconds.
+    /// Response, e - s, in seconds.
     pub response_s: Distribution,
-    /// Ratio.
+    /// Slowdown, (e - s) / r, over jobs with r above 0.
     pub slowdown: Distribution,
-    /// Ratio, one entry for each threshold.
+    /// Bounded slowdown, one entry for each threshold.
     pub bounded_slowdown: Vec<Bounded>,
-    /// First submission of a job that ran, in the time of the simulation.
+    /// First submission of a job that ran, in seconds in the time base of the workload; 0 without jobs.
     pub first_submit: f64,
-    /// Last end.
+    /// Last end, as above.
     pub last_end: f64,
-    /// Seconds.
+    /// Time from the first submission to the last end, in seconds.
     pub makespan_s: f64,
-    /// Used cores times seconds.
+    /// Sum of c r: cores that jobs held, times seconds.
     pub core_seconds: f64,
-    /// Ratio, 0 to 1.
+    /// Used core-seconds over those of the machine during the makespan, 0 to 1; 0 without a makespan.
     pub utilisation: f64,
     /// Ratio; the core-seconds over those up to the last start, so above 1 if much of the work follows it.
     pub utilisation_to_last_start: f64,
-    /// Jobs that were backfilled.
+    /// Number of jobs that were backfilled: they started although a job submitted earlier still waited.
     pub backfilled: u64,
-    /// Ratio, 0 to 1.
+    /// Fraction of the jobs that were backfilled, 0 to 1.
     pub backfilled_share: f64,
-    /// Ratio, 0 to 1.
+    /// Core-seconds that were idle although a waiting job would have fitted, over those of the machine during the makespan, 0 to 1.
     pub loss_of_capacity: f64,
-    /// Ratio, 0 to 1; 0 when nothing ran.
+    /// Jain's index over the users' mean bounded slowdowns, 0 to 1; 0 when nothing ran.
     pub fairness_users: f64,
     /// Comparison with the starts without later arrivals, if it was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fair_start: Option<FairStart>,
-    /// kWh, if the power of nodes is known.
+    /// Energy in kWh, see [`Summary::energy_kwh()`]; `None` if the power of nodes is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_kwh: Option<f64>,
 }
@@ -168,7 +169,7 @@ impl FairStart {
     }
 }
 
-/// The power of a node, in watts.
+/// The power that a node draws, in watts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeWatts {
     /// With no core in use.
@@ -229,7 +230,7 @@ impl Summary {
 /// Writes one CSV line for each named run, under a header line. The runs must use the same thresholds.
 ///
 /// # Errors
-/// The line cannot be written.
+/// The line cannot be written, or a run has another number of figures than the first.
 pub fn write_csv<'a>(
     out: impl io::Write,
     runs: impl IntoIterator<Item = (&'a str, &'a Summary)>,
@@ -240,7 +241,7 @@ pub fn write_csv<'a>(
 /// The same for runs with several names; `lead` are the columns of these.
 ///
 /// # Errors
-/// The line cannot be written, or a run has another number of names than `lead`.
+/// The line cannot be written, or a run has another number of names than `lead` or of figures than the first run.
 pub fn write_csv_of<'a>(
     out: impl io::Write,
     lead: &[&str],
@@ -286,12 +287,13 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// For a machine of this many cores, with the default thresholds.
+    /// For a machine of this many cores, with the thresholds [`THRESHOLDS`].
     pub fn new(cores: u64) -> Self {
         Self::with_thresholds(cores, &THRESHOLDS)
     }
 
-    /// With other thresholds of bounded slowdown, in seconds.
+    /// With other thresholds of bounded slowdown, in seconds; the first one is also that of the fairness. Without any, that is the
+    /// first of [`THRESHOLDS`].
     pub fn with_thresholds(cores: u64, thresholds: &[f64]) -> Self {
         Self {
             cores,
@@ -313,7 +315,7 @@ impl Metrics {
     }
 
     /// The same without the jobs before this one, in the order of submission and id: they warm up the machine, and are
-    /// in no metric.
+    /// in no metric. `None` counts all jobs.
     pub fn counting_from(self, counted: Option<(f64, JobId)>) -> Self {
         Self { counted, ..self }
     }
@@ -399,7 +401,7 @@ impl Metrics {
     }
 }
 
-/// Bounded slowdown, see [`DEFINITIONS`]. A threshold of 0 with a run time of 0 gives 1.
+/// Bounded slowdown, see [`DEFINITIONS`]; all in seconds. A threshold of 0 with a run time of 0 gives 1.
 pub fn bounded_slowdown_of(wait: f64, run: f64, threshold: f64) -> f64 {
     let span = run.max(threshold);
     if span > 0.0 { ((wait + run) / span).max(1.0) } else { 1.0 }

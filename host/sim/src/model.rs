@@ -46,8 +46,8 @@ const RUN_SHARE: (f64, f64) = (-0.0054, 0.78);
 const GAP: (f64, f64) = (10.2303 * 1.0225, 0.4871);
 const CYCLE: (f64, f64) = (8.1737, 3.9631);
 
-/// Generates jobs of the model for a machine of this many cores, from second 0 on, which is a midnight. Requested
-/// durations are the run times; users are not modelled.
+/// Generates jobs of the model for a machine of this many cores, from second 0 on, which is a midnight. Requested durations are
+/// the run times; users are not modelled. With fewer than 1 or more than [`CORES_MAX`] cores the nearest number counts.
 pub fn lublin99(jobs: usize, cores: u32, seed: u64) -> Vec<Job> {
     let mut numbers = Numbers(seed);
     let weights = cycle();

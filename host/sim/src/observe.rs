@@ -24,7 +24,8 @@ pub struct Started<'a> {
     pub job: &'a Job,
     /// Time of the start.
     pub start: f64,
-    /// Time of its end: start + min(run time, limit), or earlier when one of its nodes fails.
+    /// Time of its end: the start and the run time in the simulation, or earlier when one of its nodes fails or a reservation
+    /// begins that it fills.
     pub end: f64,
     /// Its allocation; empty when no observer [wants it](Observer::wants_r).
     pub r: &'a R,
@@ -32,7 +33,7 @@ pub struct Started<'a> {
     pub cores: &'a [CoreRun],
     /// True if an earlier-submitted job (ties: smaller id) still waited after all starts of this instant.
     pub backfilled: bool,
-    /// If a failed node ends it and it will be submitted again: the seconds of its work that count then.
+    /// The seconds of its work that count then, if it ends early and will be submitted again; else `None`.
     pub again: Option<f64>,
 }
 
@@ -47,7 +48,7 @@ pub struct Ended {
     pub cores: u32,
     /// Seconds since its start.
     pub ran: f64,
-    /// True if it will be submitted again, because a failed node ended it.
+    /// True if it will be submitted again, because it ended early.
     pub again: bool,
 }
 
@@ -73,7 +74,7 @@ pub struct Span {
     pub busy: u64,
     /// Number of waiting jobs.
     pub waiting: u64,
-    /// Cores of the narrowest waiting job.
+    /// Cores of the narrowest waiting job, at least 1; `None` if no job waits.
     pub narrowest: Option<u32>,
     /// Number of waiting jobs whose reason is a reservation (FEAT-5).
     #[serde(default)]
@@ -83,9 +84,9 @@ pub struct Span {
 /// The progress of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// Number of jobs submitted.
+    /// Number of jobs submitted; each job counts once.
     pub submitted: u64,
-    /// Number of jobs that ended or were denied.
+    /// Number of jobs that ended for good or were denied.
     pub done: u64,
     /// Number of waiting jobs.
     pub waiting: u64,
@@ -105,7 +106,8 @@ pub trait Observer {
         false
     }
 
-    /// These reservations stand from the beginning, or from now on since one ended early; queues without a name have none here.
+    /// These reservations stand from the beginning, or from now on since one ended early. `queues` has names of queues by number;
+    /// queues without a name are missing.
     fn reserved(&mut self, _windows: &[Window], _queues: &BTreeMap<u32, String>) {}
 
     /// True if it reads [`Observer::passed`]. Without such an observer no trace is made.

@@ -50,10 +50,10 @@ pub struct Outage {
     pub change: Change,
 }
 
-/// The rule for a job when one of its nodes fails.
+/// The rule for a job that ends early: one of its nodes fails, or a reservation that it fills begins.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub enum OnFailure {
-    /// The job has ended.
+    /// The job has ended, and is not submitted again.
     #[default]
     End,
     /// It is submitted again at once, and begins anew.
@@ -80,7 +80,7 @@ impl OnFailure {
         }
     }
 
-    /// The seconds of work that a job keeps which has run for this many, if it is submitted again.
+    /// The seconds of work that a job keeps which has run for this many seconds; `None` if it is not submitted again.
     pub fn kept(self, ran: f64) -> Option<f64> {
         match self {
             OnFailure::End => None,
@@ -126,6 +126,9 @@ pub struct Outages {
 
 impl Outages {
     /// Reads a file; every rank has to be one of the machine's.
+    ///
+    /// # Errors
+    /// The file cannot be read, or as [`Outages::parse`].
     pub fn load(path: &Path, machine: &Idset) -> Result<Self, OutageError> {
         let file = path.display().to_string();
         let io_error = |source| OutageError::Io { file: file.clone(), source };
@@ -135,7 +138,10 @@ impl Outages {
         Self::parse(&text, &file, machine)
     }
 
-    /// Reads a text; `file` is its name in error texts.
+    /// Reads a text; `file` is its name in error texts. `machine` has the ranks of the machine.
+    ///
+    /// # Errors
+    /// [`OutageError::Bad`] names the first line that is not valid.
     pub fn parse(text: &str, file: &str, machine: &Idset) -> Result<Self, OutageError> {
         let mut lines = (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty());
         let bad =
@@ -189,7 +195,7 @@ impl Outages {
         Ok(Self::of(changes))
     }
 
-    /// From changes in any order, each with its time in seconds.
+    /// From changes in any order, each with its time in seconds. Changes at one time stay in their order.
     pub fn of(mut changes: Vec<(f64, Outage)>) -> Self {
         changes.sort_by(|a, b| a.0.total_cmp(&b.0));
         let mut failures: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
@@ -208,7 +214,7 @@ impl Outages {
         self.changes.is_empty()
     }
 
-    /// All changes in the order of time.
+    /// All changes in the order of time, each with its time in seconds in the time base of the workload.
     pub fn changes(&self) -> &[(f64, Outage)] {
         &self.changes
     }

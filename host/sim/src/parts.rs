@@ -23,7 +23,7 @@ use crate::workload::Job;
 pub struct Sequence {
     /// Index of the first job.
     pub first: usize,
-    /// Number of jobs.
+    /// Number of jobs, 1 or more.
     pub count: NonZeroUsize,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Sequence {
     }
 }
 
-/// A sequence is not in the workload.
+/// A sequence goes beyond the jobs of the workload.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "found {sequence}, accepted are sequences within the {jobs} jobs of the log, of which the first has index 0"
@@ -63,7 +63,7 @@ pub struct NotThere {
 /// A part of a workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// Its name in tables and names of files.
+    /// Its name in tables and names of files, such as `1981+1024`.
     pub name: String,
     /// Its jobs, by submission and id.
     pub jobs: Vec<Job>,
@@ -94,7 +94,7 @@ pub fn sequences(jobs: &[Job], wanted: &[Sequence]) -> Result<Vec<Part>, NotTher
         .collect()
 }
 
-/// One figure over all parts.
+/// One figure over all parts: each part counts once.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Over {
     /// Name of the figure, as in [`Summary::figures`].
@@ -127,7 +127,8 @@ pub fn over_all(parts: &[&Summary]) -> Vec<Over> {
     first.iter().enumerate().map(over).collect()
 }
 
-/// The figures over all parts of each policy, for programs. Runs come by policy, then part.
+/// The figures over all parts of each policy, for programs: objects with `policy`, `parts` (their number) and `figures`. Runs
+/// come by policy, then part.
 pub fn document(runs: &[(&str, &Summary)]) -> Vec<Value> {
     runs.chunk_by(|a, b| a.0 == b.0)
         .map(|runs| {

@@ -92,7 +92,7 @@ fn step_json(step: &Step) -> Value {
     }
 }
 
-/// A pass with this number as lines.
+/// The lines of a pass, with its number.
 pub fn text(number: u64, pass: &PassTrace) -> String {
     let queue = if pass.queue.is_empty() { String::new() } else { format!(" of queue {}", pass.queue) };
     let mut text = format!(
@@ -122,7 +122,7 @@ pub fn text(number: u64, pass: &PassTrace) -> String {
     text
 }
 
-/// The same for programs.
+/// The same as a JSON object, for programs; a key that is no finite number is null.
 pub fn json(number: u64, pass: &PassTrace) -> Value {
     let before = pass.before;
     let keys: Vec<Value> =
@@ -141,7 +141,8 @@ pub fn json(number: u64, pass: &PassTrace) -> Value {
     })
 }
 
-/// Hands the passes with numbers from one to another to a receiver, and ends the run after the last of them.
+/// Hands the passes with numbers from one to another to a receiver; an [`Observer`]. It ends the run after the last of them by an
+/// error of the kind [`Interrupted`](io::ErrorKind::Interrupted).
 pub struct Shown<F> {
     from: u64,
     until: u64,
@@ -155,7 +156,7 @@ impl<F: FnMut(u64, &PassTrace) -> io::Result<()>> Shown<F> {
         Shown { from, until, number: 0, show }
     }
 
-    /// Number of passes so far.
+    /// Number of passes so far, shown or not.
     pub fn count(&self) -> u64 {
         self.number
     }
@@ -184,7 +185,7 @@ impl<F: FnMut(u64, &PassTrace) -> io::Result<()>> Observer for Shown<F> {
     }
 }
 
-/// The starts of a run by instants.
+/// The starts of a run by instants; an [`Observer`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Instants {
     /// Time and jobs of each instant in which jobs start, jobs in the order of ids.
@@ -231,7 +232,8 @@ impl Observer for Instants {
     }
 }
 
-/// Keeps the passes of one instant, and ends the run after it.
+/// Keeps the passes of one instant; an [`Observer`]. It ends the run after it by an error of the kind
+/// [`Interrupted`](io::ErrorKind::Interrupted).
 #[derive(Debug, Clone, Default)]
 pub struct PassesAt {
     time: f64,

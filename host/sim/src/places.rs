@@ -14,10 +14,10 @@ use crate::schedule::{Cores, Row};
 /// Jobs cannot have places.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum NoPlaces {
-    /// It starts earlier than the job before it.
+    /// The job starts earlier than the job before it.
     #[error("job {}: it starts before a job that is listed before it: sort by start", .0.0)]
     Order(JobId),
-    /// At its start too few cores are free.
+    /// At the start of the job too few cores are free.
     #[error("job {}: it holds {cores} cores, and at its start {free} are free", job.0)]
     Overfull {
         /// The job.

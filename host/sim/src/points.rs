@@ -11,13 +11,13 @@ use fluxgate_formats::quantile;
 pub struct Points {
     /// Mean.
     pub mean: f64,
-    /// First quartile.
+    /// First quartile, the 0.25 quantile.
     pub q1: f64,
     /// Median.
     pub median: f64,
-    /// Third quartile.
+    /// Third quartile, the 0.75 quantile.
     pub q3: f64,
-    /// 95 % point.
+    /// 0.95 quantile.
     pub p95: f64,
 }
 

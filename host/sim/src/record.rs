@@ -84,7 +84,7 @@ impl Rows {
     }
 }
 
-/// Collects jobs that run, in the order of start.
+/// Collects jobs that run to their end, in the order of start. A start after which the job is submitted again is left out.
 #[derive(Debug, Clone, Default)]
 pub struct Record {
     /// The jobs.
@@ -102,7 +102,7 @@ impl Record {
         Record { rows: Some(Rows::of(machine)), ..Record::default() }
     }
 
-    /// The rows, first and last, of the job with this index; empty when places are not kept.
+    /// The intervals of rows, first and last, of the job with this index; empty when places are not kept.
     pub fn places(&self, index: usize) -> &[(u32, u32)] {
         let Some(&end) = self.ends.get(index) else { return &[] };
         let begin = index.checked_sub(1).map_or(0, |before| self.ends[before]);
@@ -138,6 +138,9 @@ impl Observer for Record {
 }
 
 /// Writes jobs as JSON lines, one object each.
+///
+/// # Errors
+/// The lines cannot be written.
 pub fn write_jsonl(mut out: impl Write, jobs: &[Done]) -> io::Result<()> {
     for job in jobs {
         serde_json::to_writer(&mut out, job)?;
@@ -173,6 +176,9 @@ pub enum RecordError {
 }
 
 /// Reads the output of [`write_jsonl`]. `file` is its name in error texts.
+///
+/// # Errors
+/// The text cannot be read, a line is no job, has times out of order, or has the number of an earlier line.
 pub fn read_jsonl(input: impl BufRead, file: &str) -> Result<Vec<Done>, RecordError> {
     let mut jobs: Vec<Done> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();

@@ -25,9 +25,9 @@ const WEEKS_MAX: usize = 10_436;
 /// The unit of a draw.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resample {
-    /// Weeks.
+    /// Weeks of the log.
     Weeks,
-    /// Users.
+    /// Users, each with all jobs.
     Users,
 }
 
@@ -46,7 +46,7 @@ impl FromStr for Resample {
 /// Default number of draws.
 pub const DRAWS: u16 = 20;
 
-/// A log cannot be drawn from.
+/// The jobs were submitted over more weeks than can be drawn from.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("found jobs submitted over {weeks} weeks, accepted are at most {WEEKS_MAX}")]
 pub struct TooLong {
@@ -70,7 +70,7 @@ impl Resample {
     /// A workload drawn from these jobs, which are by submission and id; `draw` is its number.
     ///
     /// # Errors
-    /// The jobs were submitted over too long a time.
+    /// [`TooLong`]: the jobs were submitted over too many weeks.
     pub fn draw(self, jobs: &[Job], seed: u64, draw: u64) -> Result<Vec<Job>, TooLong> {
         let (Some(first), Some(last)) = (jobs.first(), jobs.last()) else { return Ok(Vec::new()) };
         let begin = first.submit;

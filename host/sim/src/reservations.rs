@@ -48,7 +48,7 @@ pub enum ReservationError {
         /// The error, with line and column.
         what: String,
     },
-    /// A reservation cannot be made.
+    /// A reservation cannot be made on this machine; its name and the reason.
     #[error("reservation {0}")]
     Refused(String),
 }
@@ -122,7 +122,7 @@ impl Reservations {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is not of the form of the module text.
+    /// [`ReservationError`]: the file cannot be read, or is not of the form of the module text.
     pub fn load(path: &Path) -> Result<Self, ReservationError> {
         let file = path.display().to_string();
         let io_error = |source| ReservationError::Io { file: file.clone(), source };
@@ -135,7 +135,7 @@ impl Reservations {
     /// Reads a text; `file` is its name in errors.
     ///
     /// # Errors
-    /// As [`load`](Self::load).
+    /// [`ReservationError::Bad`]: it is not of the form of the module text.
     pub fn parse(text: &str, file: &str) -> Result<Self, ReservationError> {
         let bad = |what: String| ReservationError::Bad { file: file.to_owned(), what };
         let read: File = serde_json::from_str(text).map_err(|error| bad(error.to_string()))?;
@@ -149,7 +149,7 @@ impl Reservations {
         Ok(Reservations { rows: read.reservations })
     }
 
-    /// Are there none?
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -163,7 +163,7 @@ impl Reservations {
     /// made one after the other.
     ///
     /// # Errors
-    /// One cannot be made.
+    /// [`ReservationError::Refused`] for the first one that cannot be made.
     pub fn windows(&self, engine: &mut Engine, begin: f64) -> Result<Vec<Window>, ReservationError> {
         let refused = |name: &str, what: String| ReservationError::Refused(format!("{name}: {what}"));
         let mut made = Vec::new();

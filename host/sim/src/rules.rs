@@ -36,7 +36,7 @@ pub enum First {
 /// The order of jobs that end at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum EndOrder {
-    /// By id.
+    /// By id, ascending.
     #[default]
     Id,
     /// By the order in which they started.
@@ -93,23 +93,23 @@ pub enum Shadow {
 /// The rules of a run; see the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Passes.
+    /// The events after which a pass is made.
     pub pass: PassPer,
-    /// Order of kinds of events.
+    /// The kind of events that comes first within an instant.
     pub first: First,
-    /// Order of ends.
+    /// The order of jobs that end at one instant.
     pub ends: EndOrder,
-    /// Free cores.
+    /// The time until which a job holds its cores.
     pub free: FreeBy,
-    /// Passes after submissions.
+    /// The submissions after which a pass is made, with [`PassPer::Event`].
     pub submission: AfterSubmission,
     /// True if a pass is made when the policy asked to be woken.
     pub wakes: bool,
     /// True if the first job that waits is the next to start, whichever jobs are submitted meanwhile.
     pub commit: bool,
-    /// Jobs behind it.
+    /// The jobs that may start before the first one that waits.
     pub backfill: Backfill,
-    /// Its expected start.
+    /// The time at which the shadow time of the first job that waits is computed.
     pub shadow: Shadow,
     /// True if a job may also start that ends after the shadow time, on cores that are free beside the first job then.
     pub extra: bool,
@@ -144,7 +144,7 @@ impl Rules {
     /// Sets one option by name.
     ///
     /// # Errors
-    /// An unknown name or value, with what is accepted.
+    /// An unknown name or value; the message has both, and [`ACCEPTED`].
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match (name, value) {
             ("pass", "instant") => self.pass = PassPer::Instant,
@@ -173,10 +173,10 @@ impl Rules {
         Ok(())
     }
 
-    /// Sets options from `NAME=VALUE,..`.
+    /// Sets options from `NAME=VALUE,..`; an empty text changes nothing.
     ///
     /// # Errors
-    /// As [`Rules::set`].
+    /// As [`Rules::set`], for the first option that is not accepted. Those before it are set.
     pub fn set_all(&mut self, text: &str) -> Result<(), String> {
         for pair in text.split(',').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -276,11 +276,11 @@ pub enum Semantics {
 }
 
 impl Semantics {
-    /// All of them.
+    /// All semantics.
     pub const ALL: [Semantics; 4] =
         [Semantics::Fluxgate, Semantics::Pyss, Semantics::RlScheduler, Semantics::Sc17];
 
-    /// Its name.
+    /// Its name, such as `pyss`.
     pub fn name(self) -> &'static str {
         match self {
             Semantics::Fluxgate => "fluxgate",
@@ -290,10 +290,10 @@ impl Semantics {
         }
     }
 
-    /// The one of this name.
+    /// The semantics of this name.
     ///
     /// # Errors
-    /// None has it; the message lists all.
+    /// There are none of this name; the message lists all names.
     pub fn named(name: &str) -> Result<Self, String> {
         Semantics::ALL.into_iter().find(|semantics| semantics.name() == name).ok_or_else(|| {
             format!("found `{name}`, accepted is {}", Semantics::ALL.map(Semantics::name).join(", "))
@@ -329,7 +329,7 @@ impl Semantics {
         }
     }
 
-    /// Its rules from lines to jobs.
+    /// Its rules from lines of a log to jobs.
     pub fn options(self) -> Options {
         let own = Options::default();
         match self {

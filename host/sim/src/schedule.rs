@@ -1,5 +1,5 @@
-//! The schedule as a CSV file: one line for each job that ran, in order of start (ties: the order in which
-//! the engine started them), the same bytes for the same schedule.
+//! The schedule as a CSV file: one line for each start of a job, in order of start (ties: the order in which the engine started
+//! them), the same bytes for the same schedule. A job that is submitted again after a failure has a line for each of its starts.
 //!
 //! Columns: `job,submit,start,end,ranks` and, optionally, `cores`. `job` is the number in the log, times are seconds in
 //! the workload's time base in the shortest form that reads back as the same f64, `ranks` is an RFC 22 idset, `cores`
@@ -21,7 +21,7 @@ const CORES: &str = "cores";
 /// The cores of each rank.
 pub type Cores = BTreeMap<u32, Idset>;
 
-/// One job that ran.
+/// A start of a job, with its end.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// The job.
@@ -34,7 +34,7 @@ pub struct Row {
     pub end: f64,
     /// Its ranks.
     pub ranks: Idset,
-    /// Its cores, if known.
+    /// Its cores by rank; `None` where they are not known.
     pub cores: Option<Cores>,
 }
 
@@ -52,7 +52,7 @@ impl Row {
     }
 }
 
-/// The cores of a resource set by rank.
+/// The cores of a resource set (R, RFC 20) by rank; empty without cores.
 pub fn cores_of(r: &R) -> Cores {
     let mut all = Cores::new();
     for group in &r.r_lite {
@@ -91,7 +91,7 @@ pub enum ScheduleError {
     },
 }
 
-/// Writes rows; an [`Observer`] of the driver.
+/// Writes starts as CSV lines; an [`Observer`] of the driver.
 pub struct Writer<W: io::Write> {
     csv: csv::Writer<W>,
     with_cores: bool,
@@ -99,7 +99,10 @@ pub struct Writer<W: io::Write> {
 }
 
 impl<W: io::Write> Writer<W> {
-    /// Writes the header line.
+    /// Writes the header line; with `with_cores` lines have the column `cores`.
+    ///
+    /// # Errors
+    /// The line cannot be written.
     pub fn new(out: W, with_cores: bool) -> io::Result<Self> {
         let mut csv = csv::Writer::from_writer(out);
         let more = with_cores.then_some(CORES);
@@ -108,11 +111,17 @@ impl<W: io::Write> Writer<W> {
     }
 
     /// Writes one row. Unknown cores are an empty value.
+    ///
+    /// # Errors
+    /// The line cannot be written.
     pub fn write(&mut self, row: &Row) -> io::Result<()> {
         self.fields(row.job, [row.submit, row.start, row.end], &row.ranks, row.cores.as_ref())
     }
 
     /// Writes all remaining data and returns the writer.
+    ///
+    /// # Errors
+    /// The data cannot be written.
     pub fn finish(self) -> io::Result<W> {
         self.csv.into_inner().map_err(|e| io::Error::new(e.error().kind(), e.to_string()))
     }
@@ -174,6 +183,9 @@ impl Observer for Collect {
 }
 
 /// Reads a schedule, row by row.
+///
+/// # Errors
+/// The first line is not that of a schedule. Each row has an error of its own: a value is not valid in its column.
 pub fn read<R: io::Read>(
     input: R,
 ) -> Result<impl Iterator<Item = Result<Row, ScheduleError>>, ScheduleError> {

@@ -46,7 +46,7 @@ pub const BYTES_MAX: u64 = 1 << 20;
 pub struct Suite {
     /// Its name.
     pub name: String,
-    /// Grows when a task changes.
+    /// Version; it grows when a task changes.
     pub version: u32,
     /// One line for people.
     pub title: String,
@@ -66,7 +66,7 @@ pub struct Suite {
 pub struct Log {
     /// Its name in this suite.
     pub name: String,
-    /// SHA-256 of the file as it was published, 64 hexadecimal digits.
+    /// SHA-256 of the file as it was published, 64 hexadecimal digits in lower case.
     pub sha256: String,
     /// The place of a public copy: repository, commit and path.
     pub published: String,
@@ -78,9 +78,9 @@ pub struct Log {
 pub struct Task {
     /// Its name.
     pub name: String,
-    /// The log.
+    /// Name of its log in this suite.
     pub log: String,
-    /// [`Semantics`].
+    /// Name of its [`Semantics`]; empty for those of this simulator.
     #[serde(default)]
     pub semantics: String,
     /// Rules that differ from these; see [`Rules::set_all`].
@@ -92,7 +92,7 @@ pub struct Task {
     /// True if lines of the log that cannot be read are left out.
     #[serde(default)]
     pub skip_bad: bool,
-    /// Single-core nodes of the machine, where the header of the log does not tell them.
+    /// Number of single-core nodes of the machine, where the header of the log does not tell them; `None` where it does.
     pub cores: Option<u32>,
     /// Parts of the log, each a run of its own on an empty machine: indices of first jobs, from 0, in the order of
     /// submission. Without any, the whole log is one run.
@@ -104,9 +104,9 @@ pub struct Task {
     /// Further parts of as many jobs, at places that are drawn from a seed; without the seed they are left out.
     #[serde(default)]
     pub drawn: usize,
-    /// Parts of another kind: windows of this many days one after the other, each a run of its own on an empty machine.
+    /// Parts of another kind: windows of this many days one after the other, 1 or more, each a run of its own on an empty machine.
     pub window_days: Option<u32>,
-    /// The first jobs of each run, which are in no metric.
+    /// Number of the first jobs of each run that are in no metric.
     #[serde(default)]
     pub uncounted: usize,
     /// Metrics of which no value was published: policies are compared with the first one of the task.
@@ -156,10 +156,10 @@ pub struct Published {
     pub metric: String,
     /// The value with the digits that were published.
     pub value: String,
-    /// Greatest relative difference that counts as *within*.
+    /// Greatest relative difference that counts as *within*; 0 without it.
     #[serde(default)]
     pub tolerance: f64,
-    /// Why the value found differs, where that is known.
+    /// The reason why the value found differs; `None` where it is not known.
     pub because: Option<String>,
 }
 
@@ -177,7 +177,7 @@ pub enum Verdict {
     Differs,
     /// It is the value of the first policy.
     First,
-    /// Better than the first: the interval of the difference excludes 0.
+    /// Better than the first: the interval of the difference excludes 0. Of utilisation, fairness and the number of jobs more is better.
     Better,
     /// Worse than the first: likewise.
     Worse,
@@ -211,7 +211,7 @@ impl Published {
         self.value.split_once('.').map_or(0, |(_, digits)| digits.len())
     }
 
-    /// The value found with as many digits as were published.
+    /// The value found with as many digits behind the point as were published.
     pub fn rounded(&self, found: f64) -> String {
         format!("{found:.*}", self.digits())
     }
@@ -245,7 +245,7 @@ impl Suite {
     /// Reads a suite; `origin` is its name or file, for messages.
     ///
     /// # Errors
-    /// The text is no suite, or names what does not exist.
+    /// [`SuiteError`]: the text is no suite, or names what does not exist.
     pub fn parse(text: &str, origin: &str) -> Result<Suite, SuiteError> {
         let failed = |message: String| SuiteError { suite: origin.to_owned(), message };
         let suite: Suite = toml::from_str(text).map_err(|error| failed(error.to_string()))?;
@@ -267,7 +267,7 @@ impl Suite {
         Suite::parse(text, name)
     }
 
-    /// The log of this name.
+    /// The log of this name; `None` if there is none.
     pub fn log(&self, name: &str) -> Option<&Log> {
         self.logs.iter().find(|log| log.name == name)
     }
@@ -357,7 +357,7 @@ impl Task {
     /// Its semantics.
     ///
     /// # Errors
-    /// They have an unknown name.
+    /// There are none of this name; the message lists all names.
     pub fn semantics(&self) -> Result<Semantics, String> {
         if self.semantics.is_empty() { Ok(Semantics::default()) } else { Semantics::named(&self.semantics) }
     }
@@ -365,7 +365,7 @@ impl Task {
     /// Its rules.
     ///
     /// # Errors
-    /// An unknown name or value.
+    /// An unknown name or value of semantics or of a rule.
     pub fn rules(&self) -> Result<Rules, String> {
         let mut rules = self.semantics()?.rules();
         rules.set_all(&self.rules)?;
@@ -373,7 +373,7 @@ impl Task {
     }
 }
 
-/// A metric of a run by its name.
+/// A metric of a run by its name in [`Summary::figures`]; `None` if there is none.
 pub fn metric(summary: &Summary, name: &str) -> Option<f64> {
     summary.figures().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }

@@ -45,7 +45,7 @@ pub use memory::sweep_memory;
 /// Maximum number of violations whose text is kept; all are counted.
 pub const MAX_KEPT: usize = 100;
 
-/// A violation. Times in seconds.
+/// A violation of a schedule. Times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Violation {
     /// A job has neither row nor denial.
@@ -56,11 +56,11 @@ pub enum Violation {
     Unknown(JobId),
     /// The row's submission is not the job's.
     Submit(JobId),
-    /// It started before it was submitted.
+    /// A job started before it was submitted.
     Early(JobId),
     /// Its row came after one with a later start.
     Order(JobId),
-    /// It did not end at start + run time.
+    /// It did not end at its time: start + run time, or earlier when a node failed or it was ended for a reservation.
     End {
         /// The job.
         job: JobId,
@@ -87,11 +87,11 @@ pub enum Violation {
         /// The value required.
         expected: f64,
     },
-    /// It started on a rank that was out of service.
+    /// The job started on this rank, which was out of service.
     Down(JobId, u32),
-    /// It may not use this reservation, and it holds one of its nodes for a time that meets it.
+    /// The job may not use this reservation, and it holds one of its nodes for a time that meets it.
     Reserved(JobId, String),
-    /// A rank that the machine does not have.
+    /// The job is on a rank that the machine does not have.
     Rank(JobId, u32),
     /// Its ranks do not have as many cores as it requested, or it holds another number of them.
     Width {
@@ -102,7 +102,7 @@ pub enum Violation {
         /// Number of cores requested.
         expected: u64,
     },
-    /// The cores are not on the row's ranks, or not in the machine.
+    /// The job holds cores on this rank that are not on the ranks of its row, or not in the machine.
     Core(JobId, u32),
     /// More cores in use than the machine has.
     Overfull {
@@ -231,12 +231,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The result of the sweep.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Report {
-    /// Number of rows.
+    /// Number of rows that were checked.
     pub rows: u64,
-    /// Maximum number of cores in use at one instant.
+    /// Largest number of cores in use at one instant.
     pub peak_cores: u64,
     /// Number of violations.
     pub violations: u64,
@@ -268,8 +268,7 @@ impl Report {
     }
 }
 
-/// Checks a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were denied or that waited for
-/// ever.
+/// Checks a schedule of `jobs` on a machine of these cores; `denied` are the jobs that were denied or never started.
 pub fn sweep(machine: &Cores, jobs: &[Job], denied: &[JobId], rows: &[Row]) -> Report {
     sweep_with(machine, &[], jobs, denied, rows)
 }

@@ -113,17 +113,17 @@ pub struct Record {
     pub time_requested: Option<f64>,
     /// Field 10, kilobytes requested for each processor.
     pub memory_requested_kb: Option<f64>,
-    /// Field 11.
+    /// Field 11, the end of the job.
     pub status: Status,
-    /// Field 12.
+    /// Field 12, number of the user.
     pub user: Option<u32>,
-    /// Field 13.
+    /// Field 13, number of the group.
     pub group: Option<u32>,
-    /// Field 14.
+    /// Field 14, number of the application.
     pub executable: Option<u32>,
-    /// Field 15.
+    /// Field 15, number of the queue.
     pub queue: Option<u32>,
-    /// Field 16.
+    /// Field 16, number of the partition.
     pub partition: Option<u32>,
     /// Field 17: this job may not start before that one ended.
     pub preceding: Option<u64>,
@@ -234,6 +234,9 @@ pub type FileReader = Reader<Box<dyn BufRead + Send>>;
 
 impl FileReader {
     /// Opens a file. Gzip is recognised by its first two bytes, not by the name.
+    ///
+    /// # Errors
+    /// [`SwfError::Io`]: the file cannot be opened or read.
     pub fn open(path: &Path) -> Result<Self, SwfError> {
         Ok(Self::new(open_plain(path)?, path.display().to_string()))
     }
@@ -253,7 +256,7 @@ pub(crate) fn open_plain(path: &Path) -> Result<Box<dyn BufRead + Send>, SwfErro
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from anything; `file` is its name in error texts.
+    /// A reader before the first line; `file` is the name of the log in error texts.
     pub fn new(input: R, file: impl Into<String>) -> Self {
         Self { lines: Lines::new(input), file: file.into(), header: Header::default(), ahead: None }
     }
@@ -308,7 +311,10 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// Parses one job line.
+/// Parses one job line; `number` is its line number in errors.
+///
+/// # Errors
+/// It has not 18 fields, or a field has a value that the format does not allow there.
 pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
     let mut fields: [&[u8]; 18] = [&[]; 18];
     let mut rest = line;

@@ -13,10 +13,10 @@ pub enum Estimates {
     /// As the log has it.
     #[default]
     Logged,
-    /// Exactly the run time.
+    /// Exactly the run time; 1 second for a run time of 0.
     Exact,
-    /// The run time times a number drawn uniformly from 1 to this one (the f-model of Mu'alem and Feitelson, IEEE TPDS
-    /// 12(6), 2001, with f one less).
+    /// The run time times a number drawn uniformly from 1 to this one (the f-model of Mu'alem and Feitelson, IEEE TPDS 12(6),
+    /// 2001, with f one less). A number below 1 counts as 1.
     Perturbed(f64),
 }
 
@@ -25,7 +25,7 @@ pub enum Estimates {
 pub struct Transform {
     /// Only jobs submitted at this time or later, in seconds in the time base of the workload.
     pub from: Option<f64>,
-    /// Only jobs submitted before this time.
+    /// Only jobs submitted before this time, in seconds likewise.
     pub until: Option<f64>,
     /// Factor of the arrival rate: each time between submissions is divided by it. Finite, above 0.
     pub load: Option<f64>,
@@ -37,7 +37,7 @@ pub struct Transform {
 }
 
 impl Transform {
-    /// Changes the jobs of a workload; their order stays.
+    /// Changes the jobs of a workload, which are by submission and id, and leaves out those outside of the part. They stay in that order.
     pub fn apply(&self, jobs: &mut Vec<Job>) {
         jobs.retain(|job| self.takes(job));
         let Some(first) = jobs.first().map(|job| job.submit) else { return };

@@ -32,24 +32,24 @@ const COLUMNS: &str = "job,cores,user,ran,limit,left";
 /// A job that runs when a workload begins. Times in seconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WarmJob {
-    /// Its number.
+    /// Its number, which no job of the workload has.
     pub id: JobId,
-    /// Its cores.
+    /// Number of its cores.
     pub cores: u32,
     /// Its user.
     pub user: u32,
-    /// Time since its start.
+    /// Time since its start, 0 or more.
     pub ran: f64,
-    /// Requested duration, from its start.
+    /// Requested duration, from its start, above 0.
     pub limit: f64,
-    /// Time to its end.
+    /// Time to its end, above 0; at most the limit less the time since its start.
     pub left: f64,
-    /// Its resources.
+    /// Its resources (RFC 20), without times.
     pub r: R,
 }
 
 impl WarmJob {
-    /// As a job of a workload that begins then, submitted at its start.
+    /// The job that it is in a workload that begins at `begin`, submitted at its start.
     pub fn job(&self, begin: f64) -> Job {
         let job = Job::new(self.id, begin - self.ran, self.cores, self.limit, self.ran + self.left);
         Job { user: self.user, ..job }
@@ -81,7 +81,8 @@ pub enum WarmError {
     },
 }
 
-/// Reads a file for a machine of these cores.
+/// Reads a file for a machine of these cores. Jobs come in the order of starts; `procs` tells whether the column `cores` counts
+/// cores or nodes.
 ///
 /// # Errors
 /// The file cannot be read, a line is invalid, or the machine has too few cores for a job.

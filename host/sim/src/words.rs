@@ -7,7 +7,7 @@ use crate::follow::GAP_S;
 use crate::transform::Estimates;
 use crate::workload::{Ask, Memory, Options, Overrun, Procs, Queues, TimeBase, Width, ZeroRun};
 
-/// The requested durations of jobs: `logged`, `exact` or `perturbed:FACTOR`.
+/// The requested durations of jobs: `logged`, `exact` or `perturbed:FACTOR`, with a factor of 1 or more.
 ///
 /// # Errors
 /// The text found and what is accepted.
@@ -52,7 +52,7 @@ pub fn feedback(text: &str) -> Result<f64, String> {
     })
 }
 
-/// Options with the differences that this text names, as `KEY=VALUE,..`.
+/// Options with the differences that this text names, as `KEY=VALUE,..`. An empty text changes nothing.
 ///
 /// # Errors
 /// The text found and what is accepted.
@@ -103,7 +103,7 @@ pub fn mapped(mut options: Options, text: &str) -> Result<Options, String> {
     Ok(options)
 }
 
-/// A policy and its own settings: `NAME:KEY=VALUE,KEY=VALUE`.
+/// A policy as the user named it, and its own settings: `NAME:KEY=VALUE,KEY=VALUE`. Without a setting the list is empty.
 pub fn named(asked: &str) -> (&str, Vec<String>) {
     let key = |rest: &str| rest.split_once('=').is_some_and(|(key, _)| !key.contains([':', '/']));
     let own = asked.match_indices(':').map(|(at, _)| at).find(|at| key(&asked[at + 1..]));

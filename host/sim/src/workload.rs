@@ -119,7 +119,7 @@ pub enum Queues {
 }
 
 impl Queues {
-    /// Names of the queues that jobs can be in, by number.
+    /// Names of the queues that jobs can be in, by number, as the header has them; none without queues.
     pub fn names(self, header: &Header) -> BTreeMap<u32, String> {
         match self {
             Queues::One => BTreeMap::new(),
@@ -166,29 +166,29 @@ pub enum OnBadLine {
 /// The parameters; see the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    /// Second 0.
+    /// The time of second 0.
     pub time_base: TimeBase,
-    /// Run times above the limit.
+    /// The rule for run times above the limit.
     pub overrun: Overrun,
-    /// Processors of a job.
+    /// The field with the processors of a job.
     pub width: Width,
     /// The resource for a processor.
     pub procs: Procs,
-    /// Queues.
+    /// The field with the queue of a job.
     pub queues: Queues,
     /// The form of requests.
     pub ask: Ask,
-    /// Memory of jobs.
+    /// The field with the memory of jobs.
     pub memory: Memory,
     /// Shortest run time and limit in seconds, finite, not negative.
     pub min_run: f64,
-    /// Run times of 0.
+    /// The rule for run times of 0.
     pub zero_run: ZeroRun,
     /// Run time in seconds of a job whose run time is unknown, finite, above 0; without it such a job is left out.
     pub unknown_run: Option<f64>,
-    /// Bad lines.
+    /// The rule for bad lines.
     pub on_bad_line: OnBadLine,
-    /// Stop after this number of jobs (in the order of lines).
+    /// Number of jobs, in the order of lines, after which reading stops; `None` reads to the end.
     pub max_jobs: Option<usize>,
     /// The format of a file; without one it is recognised.
     pub format: Option<Format>,
@@ -229,9 +229,9 @@ pub struct Job {
     pub submit: f64,
     /// Cores.
     pub cores: u32,
-    /// The requested duration: the only run time that the scheduler knows.
+    /// The requested duration, above 0: the only run time that the scheduler knows.
     pub limit: f64,
-    /// Run time unless it is killed earlier.
+    /// Run time, 0 or more, unless it is killed earlier.
     pub run: f64,
     /// True if it runs on past its limit.
     pub runs_on: bool,
@@ -299,12 +299,12 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Reads a log file of any format, plain or gzip-compressed.
+    /// Reads a log file of any format, plain or gzip-compressed. Fails as [`Workload::read`] does, or if the file cannot be read.
     pub fn load(path: &Path, options: &Options) -> Result<Self, SwfError> {
         Self::read(source::open(path, options.format)?.as_mut(), options)
     }
 
-    /// Reads from an open log.
+    /// Reads an open log. Fails for a bad line unless [`Options::on_bad_line`] skips it, and for an error of the system.
     pub fn read(log: &mut (impl Source + ?Sized), options: &Options) -> Result<Self, SwfError> {
         let mut lines = Reading::new(log, options)?;
         let mut workload = Workload::default();
@@ -331,7 +331,7 @@ impl Workload {
         Ok(workload)
     }
 
-    /// Number of lines left out for each reason.
+    /// Number of lines left out, by reason; reasons without a line are missing.
     pub fn left_out_counts(&self) -> Vec<(Reason, usize)> {
         let mut counts = BTreeMap::new();
         for l in &self.left_out {

@@ -39,7 +39,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// All of them.
+    /// All needs.
     pub const ALL: [Need; 8] = [
         Need::Shared,
         Need::Logs,
@@ -69,6 +69,9 @@ impl Need {
 /// Reports that the calling test, or a part of it, is skipped because something is missing.
 ///
 /// The line goes to standard error, and to the file that FLUXGATE_SKIPS names.
+///
+/// # Panics
+/// That file cannot be written.
 pub fn skipped(need: Need, what: impl fmt::Display) {
     let _ = writeln!(std::io::stderr(), "skipped: {what}");
     let Some(file) = std::env::var_os(SKIPS) else { return };
@@ -80,7 +83,10 @@ pub fn skipped(need: Need, what: impl fmt::Display) {
         .expect("the list of skipped tests can be written");
 }
 
-/// The workspace's folder.
+/// The workspace's folder, an absolute path.
+///
+/// # Panics
+/// The folder is not there.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace is there")
 }
@@ -135,7 +141,7 @@ pub fn component(name: &str) -> Option<PathBuf> {
     None
 }
 
-/// True if this program can be started: it is run with `--version`.
+/// True if this program can be started: it is run with `--version`, and its exit status does not count. False, as [`skipped`], if not.
 pub fn has(need: Need, program: impl AsRef<OsStr>) -> bool {
     let program = program.as_ref();
     let mut asked = Command::new(program);

@@ -1,4 +1,6 @@
 //! The commands in the Markdown pages of the project: lines of fenced blocks, and texts in backticks.
+//!
+//! Must never know what a command does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,9 @@ pub struct Command {
 }
 
 /// `README.md` and the pages of `docs/`, as paths from the root, in order.
+///
+/// # Panics
+/// A folder cannot be read.
 pub fn all(root: &Path) -> Vec<PathBuf> {
     let (mut pages, mut next) = (vec![PathBuf::from("README.md")], vec![root.join("docs")]);
     while let Some(folder) = next.pop() {

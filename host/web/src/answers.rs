@@ -49,7 +49,8 @@ struct Question {
     wanted: Mutex<Duration>,
 }
 
-/// See the module text.
+/// The answers of a source, each kept for twenty times as long as it took, but at least [`KEPT_MIN`] and at most [`KEPT_MAX`]. Any
+/// number of viewers costs the instance as much as one.
 pub struct Answers {
     source: Box<dyn Source>,
     elapsed: Elapsed,
@@ -69,25 +70,25 @@ fn no_control() -> Refused {
 }
 
 impl Answers {
-    /// The answers of this source, kept by this clock.
+    /// The answers of this source, kept by this clock. Nothing may be changed.
     pub fn new(source: impl Source, elapsed: Elapsed) -> Answers {
         Answers { source: Box::new(source), elapsed, questions: Mutex::default(), control: false }
     }
 
-    /// The same, where something may be changed.
+    /// The same answers; with `control`, [`change`](Self::change) and [`would`](Self::would) go to the source.
     pub fn with_control(self, control: bool) -> Answers {
         Answers { control, ..self }
     }
 
-    /// May something be changed?
+    /// True if something may be changed.
     pub fn control(&self) -> bool {
         self.control
     }
 
-    /// The answer of `topic` to this payload, at most so old as the module text says.
+    /// The answer of `topic` to this payload: one that is kept, or a new one.
     ///
     /// # Errors
-    /// The refusal, if there is no answer that still stands.
+    /// The refusal of the source, if no earlier answer still stands.
     pub async fn get(&self, topic: &str, payload: Value) -> Result<Arc<Value>, Refused> {
         let question = self.question(format!("{topic} {payload}"));
         let mut kept = question.kept.lock().await;
@@ -142,10 +143,10 @@ impl Answers {
         last.filter(|(_, given)| stands(*given)).map(|(answer, _)| answer).ok_or_else(Refused::late)
     }
 
-    /// Makes a change; every question is asked anew afterwards.
+    /// Makes a change by `topic`. Every question is asked anew afterwards, also when the change was refused.
     ///
     /// # Errors
-    /// The refusal; always, without control.
+    /// The refusal of the source; EPERM without control.
     pub async fn change(&self, topic: &str, payload: Value) -> Result<Value, Refused> {
         if !self.control {
             return Err(no_control());
@@ -158,7 +159,7 @@ impl Answers {
     /// The effect that a change would have, asked in a way that changes nothing; never kept.
     ///
     /// # Errors
-    /// The refusal; always, without control.
+    /// The refusal of the source; EPERM without control.
     pub async fn would(&self, topic: &str, payload: Value) -> Result<Value, Refused> {
         match self.control {
             true => self.source.ask(topic, payload).await,

@@ -6,7 +6,8 @@ use fluxgate_formats::jobspec::Jobspec;
 use fluxgate_formats::{Hostlist, Idset, fsd};
 use serde_json::{Value, json};
 
-/// Changes of a job that might help it to start, each with a name: a shorter limit, fewer nodes or tasks, no constraint.
+/// Changes of a job that might help it to start: a half, a quarter and an eighth of its limit and of its nodes or slots, and no
+/// constraint. Each is an object with `name`, an option of `flux submit` or words, and `jobspec`. Empty if none can be made.
 pub fn changes(jobspec: &Value) -> Vec<Value> {
     let mut found = Vec::new();
     let mut change = |name: String, edit: &dyn Fn(&mut Value)| {
@@ -50,7 +51,8 @@ pub fn changes(jobspec: &Value) -> Vec<Value> {
     found
 }
 
-/// Splits the nodes that are down into those that were drained and the others.
+/// Splits the nodes of the test `down` into those that were drained, by reason, and the others. `drained` has ranks with reasons, and
+/// `host` gives the names of ranks. Other rows stay.
 pub fn with_drained(tests: &Value, drained: &[(Idset, String)], host: &dyn Fn(&Idset) -> String) -> Value {
     let mut rows = Vec::new();
     for row in tests.as_array().into_iter().flatten() {
@@ -77,7 +79,7 @@ pub fn with_drained(tests: &Value, drained: &[(Idset, String)], host: &dyn Fn(&I
     rows.into()
 }
 
-/// The hosts of some of these ranks.
+/// The hosts of some of these ranks, a hostlist (RFC 29); the ranks themselves if the row does not have its hosts.
 pub fn hosts(row: &Value, ranks: &Idset) -> String {
     let all: Option<(Idset, Hostlist)> = row["ranks"]
         .as_str()

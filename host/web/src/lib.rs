@@ -51,7 +51,8 @@ pub async fn render(answers: &Arc<Answers>, address: &str, clock: f64) -> Option
     Some(page::frame(&recorded(false), &page, &known, &page.show(&known), None).into_string())
 }
 
-/// The same of an address with a time, `?at=`, from the answers of `times`; the error says why there is no such page.
+/// The same of an address with a time, `?at=`, from the answers of `times`. `None` without such a page or without a time; the error says
+/// why the page cannot be shown.
 pub async fn render_past(times: &Times, address: &str) -> Option<Result<String, String>> {
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let (at, query) = past::At::split(query);

@@ -94,7 +94,7 @@ pub(crate) fn seconds(text: &str) -> Option<f64> {
     Some(found.ok()?.as_duration().as_secs_f64())
 }
 
-/// The answers of the past.
+/// The answers of the past, kept for the last few times.
 #[derive(Clone)]
 pub struct Times(Arc<Shared>);
 
@@ -114,7 +114,7 @@ impl std::fmt::Debug for Times {
 }
 
 impl Times {
-    /// The times that `past` knows; without it, nothing of the past is shown.
+    /// The answers for the times that `past` knows; without it, no page of the past is shown.
     pub fn new(past: Option<Box<dyn Past>>) -> Times {
         Times(Arc::new(Shared {
             past,

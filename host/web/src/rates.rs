@@ -37,8 +37,9 @@ fn same_queue<'a>(before: &'a Value, queue: &Value) -> &'a Value {
     own(before).find(same).unwrap_or(&Value::Null)
 }
 
-/// Changes between two answers of `sched-fluxgate.stats-get`, the first of which may be null: a row for the default policy, one for
-/// each queue with a policy of its own, and one for each shadow.
+/// Changes between two answers of `sched-fluxgate.stats-get`, the first of which may be null: `pending`, `running`, and in
+/// `policies` a row for the default policy, one for each queue with a policy of its own, and one for each shadow. Figures per pass
+/// are null without a pass; the changes of counters that began anew are their values.
 pub fn between(before: &Value, now: &Value) -> Value {
     let (engine, was) = (&now["engine"], &before["engine"]);
     let nothing = Value::Null;
@@ -108,7 +109,7 @@ pub fn between(before: &Value, now: &Value) -> Value {
 pub const HEAD: [&str; 8] =
     ["NAME", "ROLE", "PASSES", "FUEL/PASS", "MS/PASS", "MIB", "DECISIONS/PASS", "BREACHES"];
 
-/// A row of [`between`] as text.
+/// A row of [`between`] as text, in the order of [`HEAD`]; `-` for a figure per pass that is null.
 pub fn cells(row: &Value) -> [String; 8] {
     let real = |key: &str, digits: usize| match row[key].as_f64() {
         Some(number) => format!("{number:.digits$}"),

@@ -26,7 +26,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// The connection to the instance is lost, or cannot be made.
+    /// True if the connection to the instance is lost, or cannot be made.
     pub fn is_gone(&self) -> bool {
         self.errnum == errno::ECANCELED
     }
@@ -48,12 +48,12 @@ impl From<RpcError> for Refused {
     }
 }
 
-/// An answer, when it is there.
+/// The future of an answer.
 pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<Value, Refused>> + Send + 'a>>;
 
 /// Something that answers the questions of a broker's clients.
 pub trait Source: Send + Sync + 'static {
-    /// Ask `topic` with this payload.
+    /// Asks `topic` with this payload. The error is a refusal of the instance, or that it cannot be reached.
     fn ask<'a>(&'a self, topic: &'a str, payload: Value) -> Asking<'a>;
 }
 
@@ -63,7 +63,7 @@ impl Source for Box<dyn Source> {
     }
 }
 
-/// The answers of a time, when they are found. The error is for people.
+/// The future of the answers of a time. The error is a sentence for users.
 pub type Looking<'a> = Pin<Box<dyn Future<Output = Result<Box<dyn Source>, String>> + Send + 'a>>;
 
 /// The past of an instance.
@@ -80,7 +80,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// The instance at `local:///path` or a plain path.
+    /// The instance at `local:///path` or a plain path. Nothing is connected yet.
     pub fn new(uri: String) -> Live {
         Live { uri, client: Mutex::new(None) }
     }
@@ -116,7 +116,7 @@ impl Source for Live {
     }
 }
 
-/// Answers by topic, the same for every payload. A topic without one is refused as unknown.
+/// Answers by topic, the same for every payload. A topic without one is refused with ENOSYS.
 #[derive(Debug, Default, Clone)]
 pub struct Recorded(pub BTreeMap<String, Value>);
 

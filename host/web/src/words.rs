@@ -107,7 +107,7 @@ pub(crate) fn many(number: u64, one: &str) -> String {
     format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// The name of a state of a job (RFC 21).
+/// The name of a state of a job (RFC 21) by its bit; `?` for any other number.
 pub fn state_name(bits: u64) -> &'static str {
     match bits {
         1 => "NEW",
@@ -121,7 +121,7 @@ pub fn state_name(bits: u64) -> &'static str {
     }
 }
 
-/// The name of a result of a job (RFC 43).
+/// The name of a result of a job (RFC 43) by its bit; `?` for any other number.
 pub fn result_name(bits: u64) -> &'static str {
     match bits {
         1 => "COMPLETED",

@@ -46,7 +46,7 @@ impl Default for Limits {
     }
 }
 
-/// Bytes are not a message. A stream cannot be resynchronised after any of these errors: close it.
+/// The fault of bytes that are not a message. A stream cannot be resynchronised after any of these errors: close it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The frame does not begin with [`FRAME_MAGIC`].
@@ -84,7 +84,7 @@ pub enum DecodeError {
     /// The PROTO part is missing or invalid.
     #[error(transparent)]
     Proto(#[from] ProtoError),
-    /// The flags announce a part that is missing.
+    /// The flags announce a part that is missing, or a topic that is empty; or the body is empty.
     #[error("the flags announce a {part} part, but there is none")]
     MissingPart {
         /// `delimiter`, `topic`, `payload` or `PROTO`.
@@ -120,7 +120,7 @@ pub enum DecodeError {
     },
 }
 
-/// A message cannot be encoded.
+/// The fault of a message that cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
     /// Its body exceeds the bound.
@@ -128,12 +128,12 @@ pub enum EncodeError {
     TooLarge {
         /// Its topic.
         topic: String,
-        /// Size of its body.
+        /// Size of its body, bytes.
         size: usize,
-        /// The bound.
+        /// The bound, bytes: [`Limits::frame_size_max`], or 2^32 - 1 if that is less.
         limit: usize,
     },
-    /// A route or topic exceeds its bound, or a route is empty (which would read as the delimiter).
+    /// A route or topic exceeds its bound or is empty; an empty route would read as the delimiter.
     #[error("{part} of {len} bytes can not be sent (1..=255 are accepted)")]
     BadPart {
         /// `route` or `topic`.
@@ -159,7 +159,10 @@ fn part_size(len: usize) -> usize {
     if len < 255 { 1 + len } else { 5 + len }
 }
 
-/// Appends the frame of a message to `out`; on an error nothing is appended.
+/// Appends the frame of a message to `out`; on an error nothing is appended. The number of routes is not bounded here.
+///
+/// # Errors
+/// [`EncodeError`] for a body beyond the bound, and for a route or topic that cannot be sent.
 pub fn encode_into(message: &Message, limits: &Limits, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let mut size = part_size(PROTO_SIZE);
     if let Some(routes) = &message.routes {
@@ -204,6 +207,9 @@ pub fn encode_into(message: &Message, limits: &Limits, out: &mut Vec<u8>) -> Res
 }
 
 /// The frame of a message with the default limits.
+///
+/// # Errors
+/// As [`encode_into`].
 pub fn encode(message: &Message) -> Result<Vec<u8>, EncodeError> {
     let mut out = Vec::new();
     encode_into(message, &Limits::default(), &mut out)?;
@@ -220,7 +226,10 @@ fn text(part: &'static str, bytes: &[u8], limit: usize) -> Result<String, Decode
     }
 }
 
-/// Reads the body of a frame, without its eight header bytes.
+/// Reads the body of a frame, without its eight header bytes. Its size is not bounded here.
+///
+/// # Errors
+/// [`DecodeError`] for any body that is not exactly one message within the limits.
 pub fn decode_body(body: &[u8], limits: &Limits) -> Result<Message, DecodeError> {
     let parts_max = limits.routes_max + FIXED_PARTS;
     let mut parts: Vec<&[u8]> = Vec::with_capacity(8);
@@ -320,7 +329,10 @@ impl Decoder {
         }
     }
 
-    /// The next complete message, `None` when more bytes are needed. An error is final.
+    /// The next complete message, `None` when more bytes are needed.
+    ///
+    /// # Errors
+    /// [`DecodeError`], which is final: each later call returns the same one.
     pub fn next_message(&mut self) -> Result<Option<Message>, DecodeError> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
@@ -334,7 +346,7 @@ impl Decoder {
         result
     }
 
-    /// Bytes fed but not yet returned as messages. A number above 0 at the end of a stream means that it was cut off.
+    /// Bytes fed but not yet returned as messages; 0 after an error. A number above 0 at the end of a stream means that it was cut off.
     pub fn pending(&self) -> usize {
         self.buffer.len() - self.start
     }

@@ -29,13 +29,13 @@ pub enum Dialect {
     Founding,
 }
 
-/// A field of a payload is missing or invalid.
+/// The fault of a payload in which a field is missing or invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("field `{field}`: found {found}, expected {expected}")]
 pub struct FieldError {
     /// Name of the field.
     pub field: String,
-    /// The value found, shortened.
+    /// The value found, shortened; `nothing` for a missing field.
     pub found: String,
     /// The value expected.
     pub expected: &'static str,
@@ -57,7 +57,7 @@ fn wrong(field: &str, value: Option<&Value>, expected: &'static str) -> FieldErr
     FieldError { field: field.to_owned(), found: kind_of(value), expected }
 }
 
-/// One line of text of at most `max` characters, as RFC 6 requires of error texts.
+/// One line of at most `max` characters, as RFC 6 requires of error texts: a control character becomes a blank, a longer text ends in `…`.
 pub fn one_line(text: &str, max: usize) -> String {
     let clean = text.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c });
     let mut line: String = clean.clone().take(max).collect();
@@ -85,7 +85,7 @@ fn f64_field(payload: &Value, field: &str) -> Result<f64, FieldError> {
     number.ok_or_else(|| wrong(field, value, "a number of seconds, not negative"))
 }
 
-/// The `id` of a payload.
+/// The `id` of a payload; an error if it is missing or no integer of 64 bits.
 pub fn job_id(payload: &Value) -> Result<JobId, FieldError> {
     u64_field(payload, "id").map(JobId)
 }
@@ -113,17 +113,17 @@ fn t_submit(payload: &Value, id: JobId) -> f64 {
 pub struct HelloJob {
     /// Id of the job.
     pub id: JobId,
-    /// Priority of the job (RFC 27).
+    /// Priority of the job (RFC 27); 0 if the answer lacks it.
     pub priority: u32,
-    /// User id of the job's owner.
+    /// User id of the job's owner; `u32::MAX` if the answer lacks it.
     pub userid: u32,
-    /// Submission time, seconds since the epoch.
+    /// Submission time, seconds since the epoch; if the answer lacks it, the time in the job's id, seconds since the instance's start.
     pub t_submit: f64,
-    /// Ranks of its R that it has released already.
+    /// Ranks of its R that it has released already; empty if the field is unreadable.
     pub free: Idset,
 }
 
-/// One answer to hello.
+/// One answer to hello (RFC 27).
 #[derive(Debug, Clone, PartialEq)]
 pub enum HelloAnswer {
     /// One answer of a stream.
@@ -145,7 +145,7 @@ fn hello_job(payload: &Value) -> Result<HelloJob, FieldError> {
     })
 }
 
-/// Reads one answer to hello.
+/// Reads one answer to hello; an error without a job id, or if `alloc` is no array.
 pub fn hello_answer(payload: &Value) -> Result<HelloAnswer, FieldError> {
     match payload.get("alloc") {
         None => hello_job(payload).map(HelloAnswer::Job),
@@ -156,7 +156,7 @@ pub fn hello_answer(payload: &Value) -> Result<HelloAnswer, FieldError> {
     }
 }
 
-/// `sched.alloc`.
+/// `sched.alloc`: a request for the resources of a job (RFC 27).
 #[derive(Debug, Clone, PartialEq)]
 pub struct AllocRequest<'a> {
     /// Id of the job.
@@ -165,13 +165,13 @@ pub struct AllocRequest<'a> {
     pub priority: u32,
     /// User id of the job's owner.
     pub userid: u32,
-    /// Submission time, seconds since the epoch.
+    /// Submission time, seconds since the epoch; if the request lacks it, the time in the job's id, seconds since the instance's start.
     pub t_submit: f64,
-    /// The jobspec; the founding revision has it in the KVS only.
+    /// The jobspec; `None` in the founding revision, which has it in the KVS only.
     pub jobspec: Option<&'a Value>,
 }
 
-/// Reads the parts of `sched.alloc` beside its id. The caller needs the id to answer an invalid request.
+/// Reads the parts of `sched.alloc` beside its id; an error without priority or user id, or if the jobspec is no object.
 pub fn alloc_request(id: JobId, payload: &Value) -> Result<AllocRequest<'_>, FieldError> {
     let jobspec = match payload.get("jobspec") {
         None => None,
@@ -187,7 +187,7 @@ pub fn alloc_request(id: JobId, payload: &Value) -> Result<AllocRequest<'_>, Fie
     })
 }
 
-/// `sched.free`.
+/// `sched.free`: the release of resources of a job, whole or in part (RFC 27).
 #[derive(Debug, Clone, PartialEq)]
 pub struct FreeRequest {
     /// Id of the job.
@@ -200,7 +200,7 @@ pub struct FreeRequest {
     pub answered: bool,
 }
 
-/// Reads `sched.free`.
+/// Reads `sched.free`; an error without a job id, for a `final` that is no boolean, and for an unreadable R of a free that is not the last.
 pub fn free_request(payload: &Value) -> Result<FreeRequest, FieldError> {
     let id = job_id(payload)?;
     let Some(r) = payload.get("R") else {
@@ -233,7 +233,7 @@ fn ranks_of(r: &Value) -> Result<Idset, FieldError> {
     Ok(ranks)
 }
 
-/// Reads `sched.prioritize`: the pairs, and the number of entries that were no pairs.
+/// Reads `sched.prioritize`: the pairs of job and priority, and the number of entries that were none; an error if `jobs` is no array.
 pub fn prioritize_request(payload: &Value) -> Result<(Vec<(JobId, u32)>, usize), FieldError> {
     let jobs = payload.get("jobs");
     let Some(Value::Array(entries)) = jobs else { return Err(wrong("jobs", jobs, "an array of pairs")) };
@@ -246,7 +246,7 @@ pub fn prioritize_request(payload: &Value) -> Result<(Vec<(JobId, u32)>, usize),
     Ok((pairs, bad))
 }
 
-/// Reads `sched.expiration`: the job and its new end in seconds since the epoch, 0 for none.
+/// Reads `sched.expiration`: the job and its new end in seconds since the epoch, 0 for none; an error if one is missing or invalid.
 pub fn expiration_request(payload: &Value) -> Result<(JobId, f64), FieldError> {
     Ok((job_id(payload)?, f64_field(payload, "expiration")?))
 }
@@ -260,7 +260,7 @@ pub struct Inventory<'a> {
     pub up: Idset,
 }
 
-/// Reads the first answer of `resource.acquire`; an error says what is wrong.
+/// Reads the first answer of `resource.acquire`; an error in words if it is no JSON, has no R object, or `up` is no idset.
 pub fn inventory(payload: &str) -> Result<Inventory<'_>, String> {
     #[derive(serde::Deserialize)]
     struct Fields<'a> {
@@ -292,7 +292,7 @@ pub struct ResourceUpdate {
     pub property_add: Vec<(String, Idset)>,
     /// Properties removed, with their ranks.
     pub property_remove: Vec<(String, Idset)>,
-    /// The new end of the instance in seconds since the epoch, 0 for none.
+    /// The new end of the instance in seconds since the epoch, 0 for none; `None` without a change.
     pub expiration: Option<f64>,
 }
 
@@ -333,7 +333,7 @@ pub fn resource_update(payload: &Value) -> (ResourceUpdate, Vec<FieldError>) {
     (ResourceUpdate { shrink, down, up, property_add, property_remove, expiration }, errors)
 }
 
-/// The value of a `kvs.lookup` answer, as JSON.
+/// The value of a `kvs.lookup` answer, as JSON; an error if it is no treeobj of type `val` (RFC 11), or no JSON.
 pub fn kvs_value(payload: &Value) -> Result<Value, FieldError> {
     let val = payload.get("val");
     let data = val.filter(|v| v.get("type").is_some_and(|t| t == "val")).and_then(|v| v.get("data"));
@@ -347,7 +347,7 @@ pub fn kvs_value(payload: &Value) -> Result<Value, FieldError> {
     })
 }
 
-/// The request for the value of a key of the KVS.
+/// The request for the value of a key of the KVS, in the namespace `primary`.
 pub fn kvs_lookup(key: &str) -> Message {
     Message::request("kvs.lookup").with_json(&json!({"key": key, "namespace": "primary", "flags": 0}))
 }
@@ -355,12 +355,12 @@ pub fn kvs_lookup(key: &str) -> Message {
 /// Flag of a commit: it is answered when the KVS is on the disk (FLUX_KVS_SYNC).
 const KVS_SYNC: u32 = 4;
 
-/// The request that stores a text under a key of the KVS.
+/// The request that stores a text under a key of the KVS. The answer does not wait for the disk.
 pub fn kvs_put(key: &str, text: &str) -> Message {
     kvs_put_synced(key, text, false)
 }
 
-/// The same, answered when it is on the disk; where the KVS has no store below it, it is refused with ENOSYS.
+/// The same; with `sync` answered when it is on the disk, and refused with ENOSYS where the KVS has no store below it.
 pub fn kvs_put_synced(key: &str, text: &str, sync: bool) -> Message {
     let flags = if sync { KVS_SYNC } else { 0 };
     let dirent = json!({"ver": 1, "type": "val", "data": BASE64.encode(text)});
@@ -368,7 +368,7 @@ pub fn kvs_put_synced(key: &str, text: &str, sync: bool) -> Message {
     Message::request("kvs.commit").with_json(&json!({"namespace": "primary", "flags": flags, "ops": ops}))
 }
 
-/// The value of one key of a `job-info.lookup` answer.
+/// The value of one key of a `job-info.lookup` answer; an error if it is missing, no object, or a text that is no JSON.
 pub fn job_info_value(payload: &Value, key: &str) -> Result<Value, FieldError> {
     match payload.get(key) {
         Some(value @ Value::Object(_)) => Ok(value.clone()),
@@ -404,7 +404,7 @@ pub fn kvs_commit<'a>(texts: impl Iterator<Item = (JobId, &'a str)>) -> Message 
     Message::request("kvs.commit").with_text(&payload)
 }
 
-/// The SUCCESS answer. `r` is the committed text, so that both are the same.
+/// The payload of the SUCCESS answer. `r` is the committed text, so that both are the same; annotations that are empty are left out.
 pub fn alloc_success(id: JobId, r: &str, annotations: &Value) -> String {
     let mut payload = format!(r#"{{"id":{},"type":0,"R":{r}"#, id.0);
     if annotations.as_object().is_some_and(|map| !map.is_empty()) {
@@ -414,12 +414,12 @@ pub fn alloc_success(id: JobId, r: &str, annotations: &Value) -> String {
     payload
 }
 
-/// The ANNOTATE answer.
+/// The payload of the ANNOTATE answer.
 pub fn alloc_annotate(id: JobId, annotations: &Value) -> String {
     format!(r#"{{"id":{},"type":1,"annotations":{annotations}}}"#, id.0)
 }
 
-/// The DENY answer. An empty note is left out: `null` would be an error to the job manager.
+/// The payload of the DENY answer. An empty note is left out: `null` would be an error to the job manager.
 pub fn alloc_deny(id: JobId, note: &str) -> String {
     let mut payload = Map::new();
     payload.insert("id".into(), id.0.into());
@@ -430,7 +430,7 @@ pub fn alloc_deny(id: JobId, note: &str) -> String {
     Value::Object(payload).to_string()
 }
 
-/// The CANCEL answer.
+/// The payload of the CANCEL answer.
 pub fn alloc_cancel(id: JobId) -> String {
     format!(r#"{{"id":{},"type":3}}"#, id.0)
 }

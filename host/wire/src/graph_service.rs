@@ -57,16 +57,16 @@ pub enum VertexRequest {
     SetStatus {
         /// The vertex.
         path: String,
-        /// `up` or `down`, if the request is good.
+        /// The status as requested; `up` and `down` are valid, any other text is [`unknown_status`].
         status: String,
     },
     /// `set_property`
     SetProperty {
-        /// The vertices.
+        /// The vertices, at most [`PATHS_MAX`].
         paths: Vec<String>,
-        /// The property.
+        /// Name of the property, 1 to [`KEY_LEN_MAX`] bytes.
         key: String,
-        /// Its value.
+        /// Its value, 1 to [`VALUE_LEN_MAX`] bytes.
         value: String,
     },
     /// `remove_property`
@@ -85,27 +85,27 @@ pub enum VertexRequest {
     },
 }
 
-/// An error of these services.
+/// An error of these services, with an [error number](errno) and the text of the answer.
 pub fn refusal(errnum: i32, text: impl Into<String>) -> RpcError {
     RpcError { errnum, text: text.into() }
 }
 
-/// `set_status` of a path that no vertex has.
+/// The error (EINVAL) of `set_status` of a path that no vertex has.
 pub fn unknown_path(path: &str) -> RpcError {
     refusal(errno::EINVAL, format!("could not find path '{path}' in resource graph"))
 }
 
-/// Any other request about a path that no vertex has.
+/// The error (ENOENT) of any other request about a path that no vertex has.
 pub fn missing_path(path: &str) -> RpcError {
     refusal(errno::ENOENT, format!("Couldn't find '{path}' in resource graph"))
 }
 
-/// `set_status` to a value other than up or down.
+/// The error (EINVAL) of `set_status` to a value other than up or down.
 pub fn unknown_status(status: &str) -> RpcError {
     refusal(errno::EINVAL, format!("unrecognized status '{status}'"))
 }
 
-/// `get_property` of a property that the vertex does not have.
+/// The error (ENOENT) of `get_property` of a property that the vertex does not have.
 pub fn missing_property(path: &str, key: &str) -> RpcError {
     refusal(errno::ENOENT, format!("Property '{key}' was not found for resource {path}"))
 }

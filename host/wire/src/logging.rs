@@ -30,7 +30,7 @@ pub enum Severity {
 }
 
 /// The request that appends a line to the broker's log. `time` is in seconds since the epoch, `rank` is the broker's,
-/// `name` is the source of the line.
+/// `name` is the source of the line. A control character of `text` becomes a blank.
 pub fn append(severity: Severity, time: f64, rank: u32, name: &str, text: &str) -> Message {
     let mut end = text.len().min(LOG_TEXT_MAX);
     while !text.is_char_boundary(end) {
@@ -43,8 +43,8 @@ pub fn append(severity: Severity, time: f64, rank: u32, name: &str, text: &str) 
     Message::request("log.append").with_payload(line.into_bytes()).noresponse()
 }
 
-/// Seconds since the epoch as `2026-11-21T03:13:38.099639Z`. Times before the epoch, or beyond the year
-/// 9999, read as its beginning.
+/// Seconds since the epoch as `2026-11-21T03:13:38.099639Z`. A time before the epoch, beyond the year 9999 or NaN reads as the epoch
+/// itself.
 pub fn utc(time: f64) -> String {
     const YEAR_10000: f64 = 253_402_300_800.0;
     let time = if (0.0..YEAR_10000 - 1.0).contains(&time) { time } else { 0.0 };

@@ -24,7 +24,7 @@ pub enum Kind {
     },
     /// An answer.
     Response {
-        /// 0 or an error number.
+        /// 0 for success, or an error number.
         errnum: u32,
         /// Copied from the request.
         matchtag: u32,
@@ -54,15 +54,15 @@ pub struct Message {
     pub userid: u32,
     /// Roles of the sender, see [`role`].
     pub rolemask: u32,
-    /// The route stack in wire order: the last hop first, the original sender last.
+    /// The route stack in wire order: the last hop first, the original sender last. `None` without the route flag.
     pub routes: Option<Vec<String>>,
-    /// `service.method`, or the name of an event.
+    /// `service.method`, or the name of an event; `None` without a topic part.
     pub topic: Option<String>,
-    /// The payload with its trailing NUL, if the sender wrote one.
+    /// The payload with its trailing NUL, if the sender wrote one; `None` without a payload part.
     pub payload: Option<Vec<u8>>,
 }
 
-/// A payload is not as expected. Display is one line without the payload itself.
+/// The fault of a payload that is not as expected. Display is one line without the payload itself.
 #[derive(Debug, thiserror::Error)]
 pub enum PayloadError {
     /// The message has no payload.
@@ -119,7 +119,7 @@ impl ReplyTo {
         self.ok().with_json(payload)
     }
 
-    /// An error response; an empty text is left out.
+    /// An error response; an empty text is left out. A negative number is sent without its sign.
     pub fn error(&self, errnum: i32, text: &str) -> Message {
         let mut message = self.ok();
         message.kind = Kind::Response { errnum: errnum.unsigned_abs(), matchtag: self.matchtag };
@@ -136,7 +136,7 @@ impl ReplyTo {
         self.flags.contains(Flags::STREAMING)
     }
 
-    /// The original sender: the route nearest the delimiter (RFC 6).
+    /// The original sender: the route nearest the delimiter (RFC 6). `None` without routes.
     pub fn sender(&self) -> Option<&str> {
         self.back.routes.as_ref()?.last().map(String::as_str)
     }
@@ -151,7 +151,7 @@ impl ReplyTo {
         self.matchtag
     }
 
-    /// The topic of the request.
+    /// The topic of the request, empty when there is none.
     pub fn topic(&self) -> &str {
         self.back.topic.as_deref().unwrap_or("")
     }
@@ -170,12 +170,12 @@ impl Message {
         }
     }
 
-    /// A request to any rank, with matchtag 0 and an empty route stack.
+    /// A request to the nearest rank that offers the service, with matchtag 0 and an empty route stack.
     pub fn request(topic: &str) -> Self {
         Message::new(Kind::Request { nodeid: NODEID_ANY, matchtag: 0 }, topic)
     }
 
-    /// An event.
+    /// An event with this number in the sequence of all events, and an empty route stack.
     pub fn event(topic: &str, sequence: u32) -> Self {
         Message::new(Kind::Event { sequence }, topic)
     }
@@ -202,7 +202,7 @@ impl Message {
         self
     }
 
-    /// The same with a matchtag (requests and responses).
+    /// The same with a matchtag. Events and control messages have none and are unchanged.
     #[must_use]
     pub fn with_matchtag(mut self, tag: u32) -> Self {
         match &mut self.kind {
@@ -212,7 +212,7 @@ impl Message {
         self
     }
 
-    /// The same to one rank (requests).
+    /// The same to one rank. Only a request is changed.
     #[must_use]
     pub fn with_nodeid(mut self, rank: u32) -> Self {
         if let Kind::Request { nodeid, .. } = &mut self.kind {
@@ -240,7 +240,7 @@ impl Message {
         self.with_flags(Flags::NORESPONSE).with_matchtag(0)
     }
 
-    /// A success response to this request: flags, routes, topic and matchtag are copied.
+    /// A success response to this request without payload: flags, routes, topic and matchtag are copied.
     pub fn respond(&self) -> Message {
         self.reply_to().ok()
     }
@@ -250,7 +250,7 @@ impl Message {
         self.reply_to().json(payload)
     }
 
-    /// An error response; an empty text sends none.
+    /// An error response; an empty text is left out. A negative number is sent without its sign.
     pub fn respond_error(&self, errnum: i32, text: &str) -> Message {
         self.reply_to().error(errnum, text)
     }
@@ -326,7 +326,7 @@ impl Message {
         self.rolemask & role::OWNER != 0
     }
 
-    /// The original sender: the route nearest the delimiter (RFC 6).
+    /// The original sender: the route nearest the delimiter (RFC 6). `None` without routes.
     pub fn sender(&self) -> Option<&str> {
         self.routes.as_ref()?.last().map(String::as_str)
     }
@@ -336,24 +336,27 @@ impl Message {
         self.routes.get_or_insert_default().insert(0, hop.to_owned());
     }
 
-    /// Removes the latest hop, as a router does with each response that passes.
+    /// Removes the latest hop, as a router does with each response that passes. `None` for an empty or missing stack.
     pub fn pop_route(&mut self) -> Option<String> {
         let routes = self.routes.as_mut()?;
         if routes.is_empty() { None } else { Some(routes.remove(0)) }
     }
 
-    /// The payload without its trailing NUL.
+    /// The payload without its trailing NUL; `None` without a payload part.
     pub fn payload_bytes(&self) -> Option<&[u8]> {
         let bytes = self.payload.as_deref()?;
         Some(bytes.strip_suffix(&[0]).unwrap_or(bytes))
     }
 
-    /// The payload as text, for instance that of an error response.
+    /// The payload as text, for instance that of an error response; `None` without a payload, and for bytes that are not UTF-8.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(self.payload_bytes()?).ok()
     }
 
-    /// The payload as a JSON object.
+    /// The payload as a JSON object (RFC 3).
+    ///
+    /// # Errors
+    /// [`PayloadError`] without a payload, and for a payload that is no JSON or no object.
     pub fn json(&self) -> Result<Value, PayloadError> {
         let bytes = self.payload_bytes().ok_or(PayloadError::Missing)?;
         let value: Value = serde_json::from_slice(bytes)?;
@@ -367,7 +370,10 @@ impl Message {
         }
     }
 
-    /// The payload as a JSON object; a missing payload reads as `{}`.
+    /// The payload as a JSON object; a missing or empty payload reads as `{}`.
+    ///
+    /// # Errors
+    /// [`PayloadError`] for a payload that is no JSON or no object.
     pub fn json_or_empty(&self) -> Result<Value, PayloadError> {
         match self.payload_bytes() {
             None | Some([]) => Ok(Value::Object(serde_json::Map::new())),
@@ -375,7 +381,10 @@ impl Message {
         }
     }
 
-    /// The payload decoded as a type.
+    /// The payload decoded as a type, which need not be an object.
+    ///
+    /// # Errors
+    /// [`PayloadError`] without a payload, and for JSON that the type does not accept.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
         let bytes = self.payload_bytes().ok_or(PayloadError::Missing)?;
         Ok(serde_json::from_slice(bytes)?)

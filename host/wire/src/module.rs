@@ -32,7 +32,7 @@ pub enum Status {
     Running,
     /// Shutting down; the broker answers, and sends nothing more.
     Finalizing,
-    /// Ended, with 0 or an error number.
+    /// Ended, with 0 for success or an error number.
     Exited(i32),
 }
 
@@ -56,21 +56,21 @@ pub struct Welcome {
     pub name: String,
     /// UUID of the module: its name in route stacks.
     pub uuid: String,
-    /// Arguments, as on the command line of `flux module load`.
+    /// Arguments, as on the command line of `flux module load`; at most [`ARGS_MAX`].
     pub args: Vec<String>,
-    /// The broker's constant attributes, such as `rank`.
+    /// The broker's constant attributes, such as `rank`; empty if the welcome has none.
     pub attrs: BTreeMap<String, String>,
-    /// The instance's configuration, TOML as JSON.
+    /// The instance's configuration, TOML as JSON; empty if the welcome has none.
     pub conf: Map<String, Value>,
 }
 
-/// The first message is no valid welcome.
+/// The fault of a first message that is no valid welcome.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WelcomeError {
     /// Another message came first.
     #[error("the broker's first message is {found:?}, expected \"welcome\" (RFC 5)")]
     Other {
-        /// Its topic.
+        /// Its topic, shortened.
         found: String,
     },
     /// A part is missing or invalid.
@@ -116,13 +116,14 @@ impl Welcome {
         Ok(Welcome { name: text("name")?, uuid: text("uuid")?, args, attrs, conf: object("conf")? })
     }
 
-    /// The broker's rank; 0 when the welcome does not have it.
+    /// The broker's rank; 0 when the welcome does not have it, or not as a number.
     pub fn rank(&self) -> u32 {
         self.attrs.get("rank").and_then(|rank| rank.parse().ok()).unwrap_or(0)
     }
 }
 
-/// The route stack as the broker writes it: its hops, shortened to eight characters (RFC 3 identities are UUIDs).
+/// The route stack as the broker writes it: its hops, shortened to eight characters (RFC 3 identities are UUIDs) and joined by `!`, the
+/// last one `own_uuid`. Empty without hops.
 pub fn route_text(message: &Message, own_uuid: Option<&str>) -> String {
     let hops = message.routes.as_deref().unwrap_or_default().iter().map(String::as_str);
     let short = |hop: &str| hop.chars().take(8).collect::<String>();

@@ -17,7 +17,7 @@ pub const USERID_UNKNOWN: u32 = 0xffff_ffff;
 
 /// Role bits of RFC 12.
 pub mod role {
-    /// No role: the router fills it in from the connection.
+    /// No role: the router fills the roles in from the connection.
     pub const NONE: u32 = 0;
     /// The owner of the instance: may do everything.
     pub const OWNER: u32 = 1;
@@ -44,7 +44,7 @@ pub enum MessageType {
 }
 
 impl MessageType {
-    /// The type with this number on the wire.
+    /// The type with this number on the wire; `None` for a number that is none of 1, 2, 4 and 8.
     pub fn from_u8(value: u8) -> Option<Self> {
         match value {
             1 => Some(MessageType::Request),
@@ -126,25 +126,25 @@ pub struct Proto {
     pub aux2: u32,
 }
 
-/// Bytes are not a PROTO part.
+/// The fault of bytes that are not a PROTO part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ProtoError {
     /// The length is wrong.
     #[error("the PROTO part has {found} bytes instead of 20")]
     Length {
-        /// Its length.
+        /// The length found, bytes.
         found: usize,
     },
     /// The first byte is wrong.
     #[error("the PROTO part begins with {found:#04x} instead of 0x8e")]
     Magic {
-        /// The byte.
+        /// The byte found.
         found: u8,
     },
     /// The version is not supported.
     #[error("the PROTO part has version {found} instead of 1")]
     Version {
-        /// The version.
+        /// The version found.
         found: u8,
     },
     /// The type byte is none of 1, 2, 4 and 8.
@@ -156,7 +156,7 @@ pub enum ProtoError {
 }
 
 impl Proto {
-    /// The twenty bytes of the wire.
+    /// The twenty bytes of the wire, numbers in network order.
     pub fn encode(&self) -> [u8; PROTO_SIZE] {
         let mut out = [0; PROTO_SIZE];
         out[0] = PROTO_MAGIC;
@@ -170,7 +170,10 @@ impl Proto {
         out
     }
 
-    /// Reads a PROTO part.
+    /// Reads a PROTO part. Flags, user id, roles and the two words are not checked.
+    ///
+    /// # Errors
+    /// [`ProtoError`] for another length, first byte, version or type.
     pub fn decode(part: &[u8]) -> Result<Self, ProtoError> {
         let part: &[u8; PROTO_SIZE] =
             part.try_into().map_err(|_| ProtoError::Length { found: part.len() })?;
@@ -235,12 +238,12 @@ pub mod errno {
         ECANCELED = 125, "operation canceled";
     }
 
-    /// The name of an error number, for instance `ENOSYS`.
+    /// The name of an error number, for instance `ENOSYS`; `None` for a number that is not in this module.
     pub fn name(errnum: i32) -> Option<&'static str> {
         TABLE.iter().find(|row| row.0 == errnum).map(|row| row.1)
     }
 
-    /// The number of an error name.
+    /// The number of an error name; `None` for a name that is not in this module.
     pub fn number(name: &str) -> Option<i32> {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }

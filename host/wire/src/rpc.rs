@@ -25,7 +25,7 @@ pub const STREAM_RESPONSES_MAX: usize = 65_536;
 /// Maximum number of unread requests; further ones are answered with EAGAIN.
 pub const REQUESTS_MAX: usize = 4096;
 
-/// A call that failed.
+/// The error of a call: of the service, or of this client (ECANCELED for a lost connection, EAGAIN beyond [`CALLS_MAX`]).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{topic}: {}", words(*.errnum, .text))]
 pub struct RpcError {
@@ -142,12 +142,18 @@ pub struct Client {
 pub type Requests = mpsc::Receiver<Message>;
 
 impl Client {
-    /// Connects to an instance: `local:///path` or a plain path.
+    /// Connects to an instance: `local:///path` or a plain path. Fails at once where the socket is missing.
+    ///
+    /// # Errors
+    /// As [`Connection::connect`].
     pub async fn connect(uri: &str) -> Result<(Client, Requests), ConnectError> {
         Client::connect_with(uri, &ConnectOptions::default()).await
     }
 
     /// Connects with other bounds and timeouts.
+    ///
+    /// # Errors
+    /// As [`Connection::connect`].
     pub async fn connect_with(
         uri: &str,
         options: &ConnectOptions,
@@ -155,7 +161,7 @@ impl Client {
         Ok(Client::new(Connection::connect(uri, options).await?))
     }
 
-    /// Takes over a connection. Must be called within a tokio runtime.
+    /// Takes over a connection. Must be called within a tokio runtime; panics elsewhere.
     pub fn new(connection: Connection) -> (Client, Requests) {
         let Connection { outbox, inbox } = connection;
         let (requests, received) = mpsc::channel(REQUESTS_MAX);
@@ -164,13 +170,20 @@ impl Client {
         (Client { shared }, received)
     }
 
-    /// Calls and waits for the answer. `Value::Null` as payload sends none; an answer without payload reads as
+    /// Calls and waits for the answer, without a time limit. `Value::Null` as payload sends none; an answer without payload reads as
     /// `Value::Null`.
+    ///
+    /// # Errors
+    /// [`RpcError`] with the error of the service, EPROTO for an answer that is no JSON object, ECANCELED when the connection ends,
+    /// EAGAIN beyond [`CALLS_MAX`], EINVAL for a message that cannot be encoded.
     pub async fn rpc(&self, topic: &str, payload: Value) -> Result<Value, RpcError> {
         self.call(Message::request(topic), payload).await
     }
 
-    /// Like [`Client::rpc`], to a given rank.
+    /// [`Client::rpc`] to a given rank.
+    ///
+    /// # Errors
+    /// As [`Client::rpc`].
     pub async fn rpc_to(&self, rank: u32, topic: &str, payload: Value) -> Result<Value, RpcError> {
         self.call(Message::request(topic).with_nodeid(rank), payload).await
     }
@@ -189,7 +202,10 @@ impl Client {
         result
     }
 
-    /// Calls a streaming service.
+    /// Calls a streaming service. A stream that is dropped is not cancelled; its responses are discarded.
+    ///
+    /// # Errors
+    /// As [`Client::rpc`] for a request that was not sent; an error of the service comes from [`ResponseStream::next`].
     pub fn stream(&self, topic: &str, payload: Value) -> Result<ResponseStream, RpcError> {
         let (sender, responses) = mpsc::channel(STREAM_RESPONSES_MAX);
         let tag = self.shared.calls().register(topic, Call::Many(sender))?;
@@ -201,33 +217,39 @@ impl Client {
     }
 
     /// Sends a request without an answer.
+    ///
+    /// # Errors
+    /// ECANCELED when the connection ended, EINVAL for a message that cannot be encoded.
     pub fn notify(&self, topic: &str, payload: Value) -> Result<(), RpcError> {
         self.transmit(&with_payload(Message::request(topic), &payload).noresponse())
     }
 
     /// Sends any message, for instance a response to a request from [`Requests`].
+    ///
+    /// # Errors
+    /// As [`Outbox::send`].
     pub fn send(&self, message: &Message) -> Result<(), SendError> {
         self.shared.outbox.send(message)
     }
 
-    /// Waits until every message sent has left this process.
+    /// Waits until every message sent has been passed to the kernel, or the connection has ended.
     pub async fn flush(&self) {
         self.shared.outbox.flush().await;
     }
 
-    /// Waits until the connection has ended.
+    /// Waits until the connection has ended, and returns the reason.
     pub async fn ended(&self) -> Disconnect {
         let mut ended = self.shared.ended.subscribe();
         let reason = ended.wait_for(Option::is_some).await;
         reason.ok().and_then(|reason| reason.clone()).unwrap_or(Disconnect::Local)
     }
 
-    /// Closes the connection.
+    /// Closes the connection now, without sending the messages that wait.
     pub fn close(&self) {
         self.shared.outbox.close();
     }
 
-    /// Number of calls whose matchtag is in use.
+    /// Number of calls whose matchtag is in use, also those for which the caller stopped waiting.
     pub fn in_flight(&self) -> usize {
         self.shared.calls().in_flight.len()
     }
@@ -272,7 +294,10 @@ pub struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// The next response; `None` after the normal end (ENODATA). Nothing follows an error.
+    /// The next response; `None` after the normal end: ENODATA, or a response without the streaming flag.
+    ///
+    /// # Errors
+    /// As [`Client::rpc`], and EOVERFLOW beyond [`STREAM_RESPONSES_MAX`] unread responses. Nothing follows an error.
     pub async fn next(&mut self) -> Option<Result<Value, RpcError>> {
         if self.done {
             return None;
@@ -301,6 +326,9 @@ impl ResponseStream {
 
     /// Asks the service to end this stream, with the request that the service has for it (RFC 6), for instance
     /// `job-info.eventlog-watch-cancel`. The stream must still be read until its end.
+    ///
+    /// # Errors
+    /// As [`Client::notify`].
     pub fn cancel(&self, topic: &str) -> Result<(), RpcError> {
         self.client.notify(topic, serde_json::json!({ "matchtag": self.tag }))
     }
@@ -321,7 +349,10 @@ fn with_payload(request: Message, payload: &Value) -> Message {
     if payload.is_null() { request } else { request.with_json(payload) }
 }
 
-/// The content of a response.
+/// The content of a response; `Value::Null` without a payload.
+///
+/// # Errors
+/// The error of an error response, or EPROTO for a payload that is no JSON object.
 pub fn answer(message: &Message) -> Result<Value, RpcError> {
     match message.errnum() {
         0 => match message.payload_bytes() {

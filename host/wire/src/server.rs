@@ -31,7 +31,7 @@ pub struct Credential {
 /// The users who may connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// User id of the owner of the instance.
+    /// User id of the owner of the instance, who gets the roles of the owner.
     pub owner: u32,
     /// True if other users may connect, as guests.
     pub allow_guest_user: bool,
@@ -40,13 +40,16 @@ pub struct Access {
 }
 
 impl Access {
-    /// Only the user of this process.
+    /// Access for the user of this process alone.
     pub fn owner_only() -> Self {
         let owner = nix::unistd::geteuid().as_raw();
         Access { owner, allow_guest_user: false, allow_root_owner: false }
     }
 
-    /// The credential of a user, or the error number of the refusal.
+    /// The credential of a user by RFC 12.
+    ///
+    /// # Errors
+    /// `EPERM` for a user who is neither the owner nor, where the rules allow them, root or a guest.
     pub fn judge(&self, uid: u32) -> Result<Credential, i32> {
         if uid == self.owner || (uid == 0 && self.allow_root_owner) {
             Ok(Credential { userid: uid, rolemask: role::OWNER | role::LOCAL })
@@ -63,15 +66,15 @@ impl Access {
 pub struct Peer {
     /// Identity and rights.
     pub credential: Credential,
-    /// Process id, when the kernel knows it.
+    /// Process id; `None` when the kernel does not give it.
     pub pid: Option<i32>,
     /// Name in route stacks (a UUID).
     pub uuid: String,
 }
 
 impl Peer {
-    /// Marks a message from this peer with its credential. The owner may set another sender; for every other peer the
-    /// sender in the message is overwritten.
+    /// Marks a message from this peer with its credential (RFC 12). A peer with the owner's role may set another user id and other
+    /// roles; for every other peer those in the message are overwritten.
     pub fn stamp(&self, message: &mut Message) {
         let owner = self.credential.rolemask & role::OWNER != 0;
         if !owner || message.userid == USERID_UNKNOWN {
@@ -83,7 +86,7 @@ impl Peer {
     }
 }
 
-/// A listener cannot be opened.
+/// The reason why a listener cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another process serves this socket.
@@ -98,7 +101,7 @@ pub enum ListenError {
         /// The file.
         path: PathBuf,
     },
-    /// Other users have access to the folder.
+    /// Other users can write to the folder.
     #[error("{}: the folder of the socket has mode {mode:04o}; nobody but the owner may write to it, 0700 is best", path.display())]
     FolderOpen {
         /// The folder.
@@ -132,7 +135,7 @@ pub enum ListenError {
     },
 }
 
-/// Decides about a user id; see [`Listener::set_judge`].
+/// A rule of admission: the credential of a user id, or the error number of the refusal; see [`Listener::set_judge`].
 pub type Judge = Box<dyn Fn(u32) -> Result<Credential, i32> + Send + Sync>;
 
 /// A listening socket. Its file is removed when it is dropped.
@@ -150,7 +153,8 @@ impl std::fmt::Debug for Listener {
 }
 
 impl Listener {
-    /// Listens on `path` as [`listen`] does. The socket gets mode 0600, or 0666 when guests are allowed.
+    /// Listens on `path` as [`listen`] does. The socket gets mode 0600, or 0666 when guests are allowed. Must be called within a tokio
+    /// runtime; panics elsewhere.
     ///
     /// # Errors
     /// As [`listen`].
@@ -164,7 +168,7 @@ impl Listener {
         Ok(Listener { socket, path: path.to_owned(), options, judge })
     }
 
-    /// Replaces the rule by which peers are admitted.
+    /// Replaces the rule by which peers are admitted. An error number that is not from 1 to 255 reaches the peer as `EPERM`.
     pub fn set_judge(&mut self, judge: Judge) {
         self.judge = judge;
     }
@@ -174,13 +178,16 @@ impl Listener {
         &self.path
     }
 
-    /// The address for clients.
+    /// The address for clients, `local://` and the path.
     pub fn uri(&self) -> String {
         format!("local://{}", self.path.display())
     }
 
-    /// Waits for the next peer that may connect. Other peers get the refusal, are logged and skipped. Errors are those
-    /// of the listening socket itself (for instance: too many open files).
+    /// Waits for the next peer that may connect. Other peers get the refusal, are logged and skipped. A call that is dropped loses no
+    /// peer.
+    ///
+    /// # Errors
+    /// The error of the listening socket itself (for instance: too many open files).
     pub async fn accept(&self) -> std::io::Result<(Peer, Connection)> {
         loop {
             let (stream, _) = self.socket.accept().await?;

@@ -18,9 +18,9 @@ use super::{ANSWER_BYTES_MAX, Reference, RegistryError, Repository, Target, is_t
 pub struct Component<'a> {
     /// Name of the policy.
     pub name: &'a str,
-    /// Its version; the tag, where the target has none.
+    /// Its version; the tag, where the target has none, with `_` for `+`.
     pub version: &'a str,
-    /// One line that describes it.
+    /// One line that describes it, possibly empty.
     pub summary: &'a str,
     /// The person or organisation responsible for it.
     pub author: Option<&'a str>,
@@ -34,14 +34,14 @@ pub struct Component<'a> {
     pub imports: &'a [String],
     /// The component.
     pub bytes: &'a [u8],
-    /// Its minisign signature, which is not verified.
+    /// Its minisign signature, which is not verified; `None` publishes none.
     pub signature: Option<&'a str>,
 }
 
 /// The result of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published {
-    /// The reference for a pull.
+    /// The reference for a pull, by the digest of the manifest.
     pub reference: Reference,
     /// The tag that was set.
     pub tag: String,
@@ -51,7 +51,7 @@ impl Target {
     /// Publishes a component. `docker` is the configuration of a container tool, whose `auths` for this host are used.
     ///
     /// # Errors
-    /// [`RegistryError`]; the tag is not set then.
+    /// [`RegistryError`]. The tag is set by the last request, so it is unchanged unless that one failed; what was sent before stays.
     pub fn publish(
         &self,
         component: &Component<'_>,

@@ -48,10 +48,11 @@ fn refuse(url: &str, problem: impl Into<String>) -> RegistryError {
 
 impl Reference {
     /// Fetches the component, of at most `bytes_max`, and its signatures. `docker` is the configuration of a container
-    /// tool, whose `auths` for this host are used.
+    /// tool, whose `auths` for this host are used. Nothing is written to a disk.
     ///
     /// # Errors
-    /// [`RegistryError`]; no file is left.
+    /// [`RegistryError`] without an answer, for an error status, content that is too large or of another digest, or a manifest without
+    /// exactly one component.
     pub fn pull(&self, bytes_max: u64, docker: Option<&Path>) -> Result<Pulled, RegistryError> {
         let mut client = Client::new(&self.repository, docker);
         let url = self.repository.url(&format!("manifests/sha256:{}", self.digest));

@@ -24,21 +24,21 @@ use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
 use crate::windows::Window;
 
-/// The checkpoint; see the module. [`Engine::checkpoint`](crate::Engine::checkpoint) makes it,
-/// [`Engine::resume`](crate::Engine::resume) goes on from it.
+/// The state of an engine between two passes. [`Engine::checkpoint`](crate::Engine::checkpoint) makes it, and
+/// [`Engine::resume`](crate::Engine::resume) goes on from it with the same decisions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
-    /// All resources that were ever in the inventory.
+    /// All resources that were ever in the inventory, removed ranks included (RFC 20).
     pub machine: R,
     /// Ranks that are reported up. They accept jobs unless a mark keeps them down.
     pub up: Idset,
     /// Marks and properties that were set on vertices by path.
     #[serde(default, skip_serializing_if = "VertexMarks::is_empty")]
     pub vertices: VertexMarks,
-    /// Jobs that hold resources of which R could not be read.
+    /// Jobs that hold resources of which R could not be read; see [`Event::Unread`](crate::Event::Unread).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<JobId>,
-    /// The properties that services set before are not known.
+    /// True if the properties that services set on vertices before are not known.
     #[serde(default, skip_serializing_if = "is_false")]
     pub properties_unread: bool,
     /// Ranks that were removed from the inventory.
@@ -57,25 +57,25 @@ pub struct Checkpoint {
     repeats: u8,
     /// The settings.
     pub config: Config,
-    /// End of the instance, seconds since the epoch; 0 is none.
+    /// End of the instance, seconds since the epoch; 0 for none.
     pub instance_end: f64,
-    /// Jobs that hold resources.
+    /// Jobs that hold resources, in the order of their ids.
     pub running: Vec<RunningState>,
     /// The queues, in the order of their numbers.
     pub queues: Vec<QueueState>,
     /// Waiting jobs, in the order of their ids.
     pub pending: PendingStates,
-    /// Reservations: job, start, duration.
+    /// Reservations: job, start in seconds since the epoch, duration in seconds (infinite without limit).
     pub reservations: Vec<(JobId, f64, f64)>,
     /// The likely places of reservations. Of several equally good places, these are tried first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hints: Vec<PlaceHint>,
-    /// The default policy, if it is not the built-in one.
+    /// The default policy; `None` for the built-in one.
     pub policy: Option<ActivePolicyState>,
-    /// The queues with a policy of their own.
+    /// The queues with a policy of their own, also one that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own: Vec<QueuePolicyState>,
-    /// The default policy whose failure suspended scheduling.
+    /// The default policy whose failure suspended scheduling in its queues; `None` if they are scheduled.
     #[serde(rename = "held")]
     pub suspended_by: Option<String>,
     #[serde(rename = "held_told")]
@@ -103,11 +103,11 @@ fn is_zero(count: &u8) -> bool {
 pub struct RunningState {
     /// The job.
     pub id: JobId,
-    /// Its allocation.
+    /// Its allocation (RFC 20).
     pub r: R,
     /// Start, seconds since the epoch.
     pub start: f64,
-    /// Expected end; 0 is none.
+    /// Expected end, seconds since the epoch; 0 for no limit.
     pub end: f64,
     follows: bool,
     committing: bool,
@@ -115,7 +115,7 @@ pub struct RunningState {
     queue: Option<u32>,
 }
 
-/// A queue.
+/// A queue in a checkpoint. Its number is its place in the list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueueState {
     /// Its name, empty for the anonymous one.
@@ -132,24 +132,24 @@ pub struct QueueState {
     parked: Vec<(u32, bool)>,
 }
 
-/// A queue with a policy of its own.
+/// A queue with a policy of its own, in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QueuePolicyState {
-    /// Its name.
+    /// Name of the queue, empty for the anonymous one.
     pub queue: String,
-    /// The policy; `None` if it failed.
+    /// The policy; `None` if it failed or could not be started.
     pub policy: Option<ActivePolicyState>,
-    /// The policy whose failure suspended scheduling in the queue.
+    /// The policy whose failure suspended scheduling in the queue; `None` if it is scheduled.
     #[serde(rename = "held")]
     pub suspended_by: Option<String>,
 }
 
-/// An active policy.
+/// An active policy in a checkpoint.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ActivePolicyState {
     /// Its name.
     pub name: String,
-    /// Its state, if it saves one.
+    /// Its state; `None` if it saves none, and then begins anew.
     pub state: Option<SavedState>,
     pub(crate) events: Vec<JobEvent>,
     pub(crate) to_key: Vec<JobId>,
@@ -159,20 +159,20 @@ pub struct ActivePolicyState {
 }
 
 impl Checkpoint {
-    /// Were all events delivered to the policies before it was made?
+    /// True if all events were delivered to the policies before it was made.
     pub fn is_delivered(&self) -> bool {
         let own = self.own.iter().filter_map(|own| own.policy.as_ref());
         self.policy.iter().chain(own).all(|policy| policy.events.is_empty())
     }
 }
 
-/// Why an engine could not resume from a checkpoint.
+/// The reason for which an engine could not resume from a checkpoint.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ResumeError {
     /// The inventory cannot be read.
     #[error("checkpoint: machine: {0}")]
     Machine(String),
-    /// A job contradicts the rest of the checkpoint.
+    /// A job contradicts the rest of the checkpoint, or its jobspec is missing.
     #[error("checkpoint: job {id}: {what}")]
     Job {
         /// The job.
@@ -180,13 +180,13 @@ pub enum ResumeError {
         /// The contradiction.
         what: String,
     },
-    /// Numbers contradict each other.
+    /// Numbers contradict each other, or a window is not possible: the contradiction in words.
     #[error("checkpoint: {0}")]
     Numbers(&'static str),
     /// A queue is missing that has a policy of its own.
     #[error("checkpoint: no queue {0}, which has a policy of its own")]
     Queue(String),
-    /// The policy cannot restore its state.
+    /// The policy cannot restore its state, or refuses it.
     #[error("policy {name}: {error}")]
     Policy {
         /// Its name.

@@ -12,14 +12,14 @@ use super::Core;
 /// Most different requests of waiting jobs that nodes are held against.
 pub const REQUESTS_LOOKED_AT_MAX: usize = 256;
 
-/// Idle nodes that no waiting job may use.
+/// Idle nodes of no use to any waiting job; none while no job waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnusedNodes {
-    /// The ranks by what keeps them from use; each once.
+    /// The ranks by the refusal that comes closest to a use; each rank once.
     pub nodes: BTreeMap<NodeRefusal, Idset>,
-    /// Different requests of waiting jobs.
+    /// Number of different requests of waiting jobs.
     pub requests: usize,
-    /// All of them were looked at.
+    /// True if all of them were looked at, false above [`REQUESTS_LOOKED_AT_MAX`].
     pub complete: bool,
 }
 

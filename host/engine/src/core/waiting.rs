@@ -94,7 +94,7 @@ impl PendingStates {
         }
     }
 
-    /// True if no job waits.
+    /// True without any job.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -107,7 +107,7 @@ impl PendingStates {
         }
     }
 
-    /// The jobs, by ascending id.
+    /// The jobs, by ascending id. Each call sorts the table of an engine.
     pub fn iter(&self) -> Box<dyn Iterator<Item = Cow<'_, PendingState>> + '_> {
         match &self.0 {
             Rows::Read(rows) => Box::new(rows.iter().map(Cow::Borrowed)),

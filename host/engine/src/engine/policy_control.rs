@@ -24,15 +24,15 @@ pub struct QueueStatus<'a> {
     pub policy: &'a str,
     /// True if the queue has a policy of its own, or the built-in one in place of a failed one.
     pub own: bool,
-    /// The policy whose failure suspended scheduling in the queue.
+    /// The policy whose failure suspended scheduling in the queue; `None` if the queue is scheduled.
     pub suspended_by: Option<&'a str>,
-    /// Waiting jobs.
+    /// Number of waiting jobs.
     pub pending: usize,
     /// Counters of the queue, over all policies.
     pub counts: QueueCounts,
-    /// The swap under way of this queue alone.
+    /// The swap under way of this queue alone, if there is one.
     pub swap: Option<SwapState>,
-    /// Cost of the queue's own policy. The cost of the default policy is in [`Engine::policy_cost`].
+    /// Cost of the queue's own policy, zero without one. The cost of the default policy is in [`Engine::policy_cost`].
     pub cost: PolicyCost,
 }
 
@@ -41,32 +41,32 @@ pub struct QueueStatus<'a> {
 pub struct QueueTally<'a> {
     /// The queue, empty for the anonymous one.
     pub queue: &'a str,
-    /// The policy of its own that decides it, if it has one.
+    /// The policy of its own that decides it, [`BUILTIN`](crate::BUILTIN) if that failed; `None` under the default policy.
     pub policy: Option<&'a str>,
-    /// Waiting jobs by the kind of the reason that their last pass gave, all kinds.
+    /// Waiting jobs by the kind of the reason that their last pass gave; all kinds, also those without a job.
     pub reasons: Vec<(&'static str, u64)>,
     /// Jobs of the queue that hold resources, as far as their queue is known.
     pub running: u64,
     /// Reserved starts of its waiting jobs.
     pub reserved: u64,
-    /// When its oldest waiting job was submitted, to the minute before; seconds since the epoch.
+    /// Submission of its oldest waiting job, rounded down to a minute; seconds since the epoch. `None` if no job waits.
     pub oldest: Option<f64>,
     /// Classes of equal waiting jobs that are not looked at until resources come back that they could use.
     pub parked: u64,
     /// Cores that its jobs hold.
     pub cores: u64,
-    /// Cores that its jobs gave back, times how long they held them; seconds.
+    /// Core seconds of resources that its jobs released: cores times the seconds since the start of their job.
     pub core_seconds: f64,
-    /// Waits of its started jobs, from submission to start in seconds.
+    /// Waits of its started jobs from submission to start, seconds; 0 for a submission in the future.
     pub waits: Histogram,
-    /// Run time over limit of its jobs that ended and had a limit.
+    /// Run time over limit (1 is the whole limit) of its jobs that ended and had a limit of their own.
     pub limits_used: Histogram,
     /// Counters of the queue, over all policies.
     pub counts: QueueCounts,
 }
 
 impl QueueTally<'_> {
-    /// Adds the counts of another queue.
+    /// Adds the counts of another queue; name and policy stay.
     pub fn add(&mut self, other: &QueueTally<'_>) {
         for ((_, count), (_, more)) in self.reasons.iter_mut().zip(&other.reasons) {
             *count += more;
@@ -118,8 +118,8 @@ impl Engine {
         active.map(|active| active.policy.cost()).unwrap_or_default()
     }
 
-    /// Cost of the active policies by the function that was called: of the default policy, whose queue is empty, and of
-    /// those that queues have of their own; none for the built-in one.
+    /// Cost of the active policies by the function that was called: queue, name of the policy, costs. The default policy
+    /// comes first, with an empty queue, then those of single queues. The built-in policy has no entry.
     pub fn policy_costs_by_call(&self) -> impl Iterator<Item = (&str, &str, Vec<CallCost>)> {
         let own = self.core.queues.iter().zip(0..).filter(|(queue, _)| queue.own);
         let own = own.map(|(queue, id)| (queue.name.as_str(), PolicyScope::Queue(id)));
@@ -153,7 +153,8 @@ impl Engine {
         }
     }
 
-    /// Waiting jobs of a queue in Flux's order, and running jobs that waited in it; at most `most` of each.
+    /// Waiting jobs of a queue in Flux's order, and running jobs that waited in it, by id; at most `most` of each. Both are
+    /// empty for an unknown queue.
     pub fn queue_jobs(&self, queue: &str, most: usize) -> (Vec<JobId>, Vec<JobId>) {
         let Some(id) = self.core.known_queue(queue) else { return Default::default() };
         let waiting = self.core.queues[id as usize].native.values();
@@ -167,7 +168,7 @@ impl Engine {
         self.core.queues.iter().map(|queue| (queue.name.as_str(), queue.own))
     }
 
-    /// Cost of the policies of single queues, by queue.
+    /// Cost of the policies of single queues, by queue; queues without one have no entry.
     pub fn queue_policy_costs(&self) -> impl Iterator<Item = (&str, PolicyCost)> {
         self.core.queues.iter().zip(0..).filter_map(|(queue, id)| {
             let active = self.policies.active(PolicyScope::Queue(id))?;
@@ -175,13 +176,14 @@ impl Engine {
         })
     }
 
-    /// Name of a queue's own policy; [`BUILTIN`](crate::BUILTIN) if that failed.
+    /// Name of a queue's own policy, [`BUILTIN`](crate::BUILTIN) if that failed; `None` if the default policy decides the
+    /// queue, or no such queue is known.
     pub fn queue_policy(&self, queue: &str) -> Option<&str> {
         let id = self.core.known_queue(queue)?;
         self.core.queues[id as usize].own.then(|| self.policies.name(PolicyScope::Queue(id)))
     }
 
-    /// The swap of the default policy under way.
+    /// The swap of the default policy under way; `None` if there is none.
     pub fn swap_state(&self) -> Option<SwapState> {
         match &self.policies.at(PolicyScope::Default)?.next {
             Some(Next::WarmUp(warm_up)) => Some(warm_up.progress()),
@@ -189,13 +191,13 @@ impl Engine {
         }
     }
 
-    /// True if any swap is under way.
+    /// True if any swap is under way, of the default policy or of a queue.
     pub fn is_swapping(&self) -> bool {
         self.policies.is_swapping()
     }
 
-    /// The swap that blocks a swap of the default policy: another one, or one of a queue that is about to leave the
-    /// default policy or to return to it.
+    /// The successor of the swap that blocks a swap of the default policy: another one, or one of a queue that is about to
+    /// leave the default policy or to return to it. `None` if a swap can begin.
     pub fn swap_blocked_by(&self) -> Option<&str> {
         self.policies.swap_blocked_by(&self.core)
     }
@@ -206,8 +208,9 @@ impl Engine {
     /// [`PolicyNotice::SwapFailed`](crate::PolicyNotice::SwapFailed).
     ///
     /// # Errors
-    /// [`SwapError`] if another swap is under way or the successor failed at once. The returned actions are carried
-    /// out like those of [`Engine::step`].
+    /// [`SwapError::InProgress`] if another swap is under way (see [`Engine::swap_blocked_by`]), [`SwapError::Failed`] if the
+    /// successor failed on the state. The active policy stays then. The returned actions are carried out like those of
+    /// [`Engine::step`].
     pub fn swap(&mut self, successor: Box<dyn Policy>) -> Result<Vec<Action>, SwapError> {
         self.policies.swap(&mut self.core, successor)
     }
@@ -216,7 +219,7 @@ impl Engine {
     /// [`PolicyNotice::Queue`](crate::PolicyNotice::Queue). Other queues and their swaps are not affected.
     ///
     /// # Errors
-    /// As [`Engine::swap`]; also if there are too many queues.
+    /// As [`Engine::swap`]; [`SwapError::Queues`] above [`Config::queues_max`](crate::Config::queues_max).
     pub fn swap_queue(&mut self, queue: &str, successor: Box<dyn Policy>) -> Result<Vec<Action>, SwapError> {
         self.policies.swap_queue(&mut self.core, queue, successor)
     }
@@ -225,13 +228,14 @@ impl Engine {
     /// [`PolicyNotice::GivenBack`](crate::PolicyNotice::GivenBack). The state of the queue's own policy is lost.
     ///
     /// # Errors
-    /// [`SwapError`] if the queue has no policy of its own, or another swap is under way there.
+    /// [`SwapError::NotOwn`] if the queue has no policy of its own or is unknown, [`SwapError::InProgress`] if a swap of this
+    /// queue or of the default policy is under way.
     pub fn give_back(&mut self, queue: &str) -> Result<(), SwapError> {
         self.policies.give_back(&mut self.core, queue)
     }
 
-    /// Abandons the swap of the default policy under way, if there is one; the active policy stays. Returns the name
-    /// of the successor.
+    /// Abandons the swap of the default policy under way; the active policy stays. Returns the name of the successor, `None`
+    /// if no swap was under way.
     pub fn abandon_swap(&mut self) -> Option<String> {
         self.policies.abandon(&mut self.core, PolicyScope::Default)
     }
@@ -242,7 +246,8 @@ impl Engine {
         self.policies.abandon(&mut self.core, PolicyScope::Queue(id))
     }
 
-    /// Completes all swaps without a pass, in unbounded time: for a driver without clients that wait.
+    /// Brings all swaps to their end without a pass, in unbounded time: for a driver without clients that wait. The actions
+    /// are the notices of [`Engine::pass`].
     pub fn finish_swaps(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         while self.is_swapping() {
@@ -258,13 +263,13 @@ impl Engine {
     }
 
     /// The default policy whose failure suspended scheduling in the queues without a policy of their own
-    /// ([`OnBreach::Suspend`](crate::OnBreach::Suspend)).
+    /// ([`OnBreach::Suspend`](crate::OnBreach::Suspend)); `None` if these queues are scheduled.
     pub fn suspended_by(&self) -> Option<&str> {
         self.core.suspended_by.as_deref()
     }
 
-    /// Suspends the queues of the default policy until a policy is swapped in: the policy of this name could not be
-    /// started, and the site fails closed.
+    /// Suspends the queues of the default policy until a policy is swapped in or the settings fail open
+    /// ([`Engine::reconfigure`]): the policy of this name could not be started, and the site fails closed.
     pub fn suspend(&mut self, policy: &str) {
         self.core.suspend(PolicyScope::Default, policy);
     }
@@ -288,9 +293,9 @@ impl Engine {
         self.policies.scopes().iter().filter_map(active).any(|active| active.policy.abilities().state)
     }
 
-    /// The states of all active policies that save one: by queue, `None` for the default policy. All earlier events
-    /// are delivered to the policies first. A policy that fails to save has failed, as it would in a swap. The
-    /// actions are carried out like those of [`Engine::step`].
+    /// The states of all active policies that save one, each with its queue, `None` for the default policy. All earlier
+    /// events are delivered to the policies first. A policy that fails to save has failed, as it would in a swap. The actions
+    /// are carried out like those of [`Engine::step`].
     pub fn policy_states(&mut self, now: f64) -> (Vec<(Option<String>, SavedState)>, Vec<Action>) {
         let Engine { core, policies } = self;
         let (mut states, mut out) = (Vec::new(), Vec::new());
@@ -310,7 +315,7 @@ impl Engine {
 
     /// Offers a state to the next successor, of [`Engine::swap`] or [`Engine::swap_queue`]. The successor gets it if
     /// the built-in policy decides there, or if the queue gets a policy of its own; in other cases the predecessor's
-    /// own state is used. A successor may refuse the state, and then starts cold.
+    /// own state is used. A successor may refuse the state, and then starts cold. A swap that does not begin drops the offer.
     pub fn offer(&mut self, state: SavedState) {
         self.policies.offer(state);
     }

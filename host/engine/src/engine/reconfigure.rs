@@ -13,10 +13,10 @@ use crate::config::{Config, OnBreach};
 use crate::event::Action;
 
 impl Engine {
-    /// Replaces the settings. They apply from the next pass, which becomes due for every queue with waiting jobs. A
-    /// raised bound may let jobs start. A lowered bound applies when reservations are next made. Known queues stay,
-    /// also beyond a lowered [`Config::queues_max`]. [`Config::site_rules`] stay as they are,
-    /// because the requests of waiting jobs contain them.
+    /// Replaces the settings; equal ones change nothing. They apply from the next pass, which becomes due for every queue with
+    /// waiting jobs. A raised bound may let jobs start. A lowered bound applies when reservations are next made.
+    /// [`OnBreach::Fallback`] ends all suspensions. Known queues stay, also beyond a lowered [`Config::queues_max`].
+    /// [`Config::site_rules`] stay as they are, because the requests of waiting jobs contain them.
     ///
     /// When [`Config::annotate`] is turned off, the annotations of waiting jobs are removed; when it is turned on,
     /// the next pass annotates them. When [`Config::annotate_reason`] changes alone, jobs with a reason get or lose that

@@ -1,6 +1,6 @@
 //! Events of running jobs: recovery by hello, frees, changed ends.
 //!
-//! Must never know waiting jobs, apart from their reservations.
+//! Must never know waiting jobs, apart from the request of a job that turns out to hold resources.
 
 use fluxgate_formats::{Idset, JobId, R};
 

@@ -19,9 +19,10 @@ const EXCEPTION: &str = "reservation";
 /// A window as it would be put, and the jobs in its way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowPlan {
-    /// The window with its nodes.
+    /// The window with its nodes, chosen if it wants nodes.
     pub window: Window,
-    /// Jobs that run on its nodes and are expected to end too late, with their ends (infinite without limit).
+    /// Jobs that run on its nodes or hold some of its pools and are expected to end too late, with their ends in seconds since
+    /// the epoch (infinite without limit). Empty for a change of a window that is on.
     pub in_the_way: Vec<(JobId, f64)>,
 }
 
@@ -29,7 +30,7 @@ pub struct WindowPlan {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WindowRefused {
-    /// A part of it is not possible, in words.
+    /// A part of it is not acceptable, in words.
     #[error("{0}")]
     Wrong(String),
     /// Too few nodes can be chosen: name, nodes wanted, nodes that could be.
@@ -38,7 +39,7 @@ pub enum WindowRefused {
     /// It would overlap another window of members: the names of both, the common ranks, and the start of the other one.
     #[error("{0} overlaps {1}")]
     Overlap(String, String, Idset, String),
-    /// Jobs run into it: its name, and the jobs with their ends.
+    /// Jobs run into it, and it refuses that ([`OnRunning::Refuse`]): its name, and the jobs with their ends.
     #[error("{0}: running jobs end after its start")]
     Running(String, Vec<(JobId, f64)>),
 }
@@ -48,7 +49,7 @@ impl Engine {
     /// unless it has them already.
     ///
     /// # Errors
-    /// It cannot be put.
+    /// [`WindowRefused`]: it is not acceptable, too few nodes can be chosen, it would overlap another one, or jobs are in its way.
     pub fn plan_window(&self, mut window: Window, now: f64) -> Result<WindowPlan, WindowRefused> {
         let core = &*self.core;
         let wrong = |what: String| Err(WindowRefused::Wrong(what));
@@ -219,39 +220,41 @@ impl Engine {
         Ok(())
     }
 
-    /// The windows by name, also those that are over and were not removed.
+    /// The windows in the order of their names, also those that are over and were not removed.
     pub fn windows(&self) -> impl Iterator<Item = &Window> {
         self.core.windows.iter().map(|held| &*held.window)
     }
 
-    /// The window of this name.
+    /// The window of this name; `None` if there is none.
     pub fn window(&self, name: &str) -> Option<&Window> {
         self.core.windows.get(name).map(|held| &*held.window)
     }
 
-    /// A copy of all windows, for [`feasibility`](crate::feasibility); cheap.
+    /// A copy of all windows, for [`feasibility`](crate::feasibility).
     pub fn window_book(&self) -> Windows {
         self.core.windows.clone()
     }
 
-    /// Advances whenever a window changes.
+    /// A number that advances when a window is put, shortened or removed.
     pub fn windows_version(&self) -> u64 {
         self.core.windows.version
     }
 
-    /// The windows that ended early since the last call, and the seconds for which each was idle.
+    /// The names of windows that ended early since the last call, and the seconds of idleness after which each did so
+    /// ([`Window::release_when_idle`]).
     pub fn take_released_windows(&mut self) -> Vec<(String, f64)> {
         std::mem::take(&mut self.core.windows.released)
     }
 
-    /// The running jobs on the nodes of a window, or with some of its pools, that are expected to end after this time, with their ends.
+    /// The running jobs on the nodes of a window, or with some of its pools, that began before `from` and are expected to end
+    /// after it, with their ends (infinite without limit).
     pub fn jobs_across(&self, window: &Window, from: f64) -> Vec<(JobId, f64)> {
         self.core.jobs_across(window, from)
     }
 
     /// The late nodes of a window that has begun, and their jobs. Jobs that began before the window hold these nodes, whatever their
     /// expected ends. A job that uses the nodes by right, as in another window that shares them, is not late. No job is late
-    /// in a window whose members may begin before it, or in a floating one.
+    /// in a window whose members may begin before it, or in a floating one. Both are empty for a window that has not begun.
     pub fn late_in(&self, window: &Window, now: f64) -> (Idset, Vec<JobId>) {
         let Some(first) = window
             .occurrences

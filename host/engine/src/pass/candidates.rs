@@ -24,18 +24,19 @@ pub(super) fn latest(core: &Core, misses: &BTreeMap<ShapeId, Miss>, class: &Clas
 }
 
 impl Pass {
-    /// The next candidate in order.
+    /// The next candidate in order that is neither started nor reserved in this pass. `None` if there is no other, at the bound
+    /// [`candidates_per_pass_max`](crate::Config::candidates_per_pass_max), or when the pass is interrupted.
     #[allow(clippy::should_implement_trait)] // named as in the contract
     pub fn next(&mut self) -> Option<u32> {
         self.advance(false)
     }
 
-    /// The next candidate in order that is not known to be unable to start now.
+    /// As [`Pass::next`], without the candidates that are known to be unable to start now.
     pub fn next_fitting(&mut self) -> Option<u32> {
         self.advance(true)
     }
 
-    /// Puts the cursor before the first candidate.
+    /// Puts the cursor before the first candidate. Jobs that are started or reserved in this pass are not offered again.
     pub fn rewind(&mut self) {
         self.walk = Walk::default();
     }

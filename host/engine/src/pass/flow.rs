@@ -8,13 +8,14 @@ use super::{Pass, Refusal};
 use crate::policy_error::PolicyError;
 
 impl Pass {
-    /// The kinds of flow, staged decisions included; the other queries number them in this order.
+    /// The kinds of flow with their free units, staged decisions included; the other queries number them in this order. Empty
+    /// for a machine without flow.
     pub fn flow_kinds(&self) -> Vec<ResourceKind> {
         self.core.resources.flow_kinds()
     }
 
     /// Flow of a kind that running jobs hold, by expected end, all of them in the future; then reserved flow, by
-    /// start. Empty for an unknown kind.
+    /// start; times are seconds since the epoch, an end may be infinite. Empty for an unknown kind.
     pub fn flow_spans(&self, kind: u32) -> Vec<FlowSpan> {
         let mut spans = self.core.resources.flow_spans(kind as usize);
         for span in &mut spans {
@@ -24,7 +25,7 @@ impl Pass {
         spans
     }
 
-    /// The least units of each kind that the candidate takes.
+    /// The least units of each kind of flow that the candidate takes, 0 for kinds that it does not request.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass.
@@ -34,7 +35,7 @@ impl Pass {
         Ok(self.core.resources.flow_asked(&job.request))
     }
 
-    /// [`Pass::earliest`] at this time or later.
+    /// [`Pass::earliest`] at this time or later; infinite for an infinite time. A time in the past counts as now.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already, or the time is not a number.
@@ -44,7 +45,7 @@ impl Pass {
         Ok(self.earliest_from(candidate, from))
     }
 
-    /// [`Pass::reserve`] at this time or later.
+    /// [`Pass::reserve`] at this time or later; [`Refusal::Busy`] for an infinite time. A time in the past counts as now.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already, or the time is not a number.

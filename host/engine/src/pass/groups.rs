@@ -13,7 +13,8 @@ use super::candidates::latest;
 impl Pass {
     /// The first candidate of each group that has one, at most `most`. The jobs of a group have one user and one
     /// priority, and with `by_cores` one number of fewest cores. Groups come in a fixed order, from the one after that
-    /// of the candidate `after` on. With `fitting`, only candidates that are not known to be unable to start now.
+    /// of the candidate `after` on, or from the first. With `fitting`, only candidates that are not known to be unable to
+    /// start now.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if `after` was not offered in this pass.
@@ -42,7 +43,7 @@ impl Pass {
     }
 
     /// The next candidate of the same group, in the order of submission and id. With `fitting`, only one that is not
-    /// known to be unable to start now.
+    /// known to be unable to start now. `None` if the group has no other.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if the candidate was not offered in this pass, or if [`Pass::group_heads`] was not

@@ -13,13 +13,13 @@ use crate::reason::Reason;
 const REASON_PENDING: &str = "sched.reason_pending";
 
 impl Pass {
-    /// Attaches an annotation: `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text.
+    /// Attaches an annotation (RFC 27): `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text, `null` to remove it.
     ///
-    /// A text as `sched.reason_pending` is the reason why the job waits, until a decision gives another.
+    /// A JSON string as `sched.reason_pending` is the reason why the job waits, until a decision gives another.
     ///
     /// # Errors
-    /// [`PolicyError::BadDecision`] if the candidate was not offered, [`PolicyError::BadValue`] for another
-    /// key or text that is not JSON, [`PolicyError::Bound`] above the bounds of [`crate::Config`].
+    /// [`PolicyError::BadDecision`] if the candidate was not offered in this pass, [`PolicyError::BadValue`] for another
+    /// key or text that is not JSON, [`PolicyError::Bound`] above a bound of annotations in [`crate::Config`].
     pub fn annotate(&mut self, candidate: u32, key: &str, json: &str) -> Result<(), PolicyError> {
         self.known(candidate)?;
         let size = (key.len() + json.len()) as u64;

@@ -10,12 +10,13 @@ use super::Pass;
 use crate::policy_error::PolicyError;
 
 impl Pass {
-    /// The kinds of resources, staged decisions included; [`Pass::resources_asked`] numbers them in this order.
+    /// The kinds of resources beside nodes, cores, GPUs and flow, staged decisions included; [`Pass::resources_asked`] numbers
+    /// them in this order.
     pub fn resource_kinds(&self) -> Arc<[ResourceKind]> {
         self.core.resources.resource_kinds()
     }
 
-    /// The least units of each kind that the candidate takes.
+    /// The least units of each kind that the candidate takes, 0 for kinds that it does not request.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass.

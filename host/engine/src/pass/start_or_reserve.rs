@@ -28,8 +28,8 @@ impl Core {
 }
 
 impl Pass {
-    /// [`Pass::start`], and if the candidate has to wait [`Pass::reserve`]. Returns the reserved start, or `None` if
-    /// the job was started. A job that requests more cores than are free is not tried.
+    /// [`Pass::start`], and if the candidate has to wait [`Pass::reserve`]. Returns the reserved start in seconds since the epoch,
+    /// `None` if the job was started, or the refusal. A start is not tried for a job that requests more cores than are free.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.

@@ -18,13 +18,13 @@ use crate::policy::Policy;
 use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
 
-/// Why a swap did not begin.
+/// The reason for which a swap did not begin.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SwapError {
-    /// Another swap is under way.
+    /// Another swap is under way, to the policy of this name.
     #[error("a swap to {0} is in progress; try again when it is done")]
     InProgress(String),
-    /// No more queues are possible.
+    /// The queue is unknown, and the bound of queues is reached.
     #[error("queue {name}: more than {max} queues")]
     Queues {
         /// The queue.
@@ -32,10 +32,10 @@ pub enum SwapError {
         /// The bound, [`queues_max`](crate::Config::queues_max).
         max: usize,
     },
-    /// The queue has no policy of its own.
+    /// The queue of this name has no policy of its own.
     #[error("queue {0} has no policy of its own")]
     NotOwn(String),
-    /// The successor failed before its first job.
+    /// The successor failed on the state that it was offered.
     #[error("{name}: {error}")]
     Failed {
         /// The successor.

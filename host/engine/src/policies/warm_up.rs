@@ -14,9 +14,9 @@ use crate::policy_state::SavedState;
 /// The progress of a swap.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwapState {
-    /// The successor.
+    /// Name of the successor; for a queue that returns, of the default policy.
     pub to: String,
-    /// Waiting jobs that have a key of the successor.
+    /// Number of waiting jobs that got a key of the successor so far.
     pub keyed: u64,
 }
 

@@ -23,14 +23,14 @@ const GAP_MIN: f64 = 1.0;
 /// Most times that one shape is made shorter.
 const CUTS_MAX: usize = 64;
 
-/// A question for boxes.
+/// A question for boxes in which jobs would start at once.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GapQuestion {
     /// The queue; empty for the anonymous one.
     pub queue: String,
-    /// The constraint that nodes must meet.
+    /// The constraint that nodes must meet (RFC 31); [`Constraint::All`] for any.
     pub constraint: Constraint,
-    /// Boxes of cores, wherever they are, instead of whole nodes.
+    /// True for boxes of cores, wherever they are, false for boxes of whole nodes.
     pub cores: bool,
 }
 
@@ -41,31 +41,31 @@ pub enum Limit {
     Reserved(JobId),
     /// A bound of queues at a reserved start.
     Bound(Reason),
-    /// The start of the window of this name, with the time that it keeps free before that.
+    /// The start of the window of this name, less its margin.
     Window(String),
     /// The end of the instance.
     Instance,
 }
 
-/// A box.
+/// A box: the width of a job that would start at once, and the longest limit that it may have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gap {
     /// Whole nodes; 0 for a box of cores.
     pub nodes: u32,
-    /// Cores.
+    /// Cores that the job would hold.
     pub cores: u64,
-    /// The longest limit of a job, whole seconds; infinite when there is none.
+    /// The longest limit of a job, whole seconds from 1; infinite if no limit is needed.
     pub duration: f64,
-    /// The obstacle to a longer limit, if there is one.
+    /// The obstacle to a longer limit; `None` if the duration is infinite.
     pub limit: Option<Limit>,
 }
 
-/// The boxes, from the widest to the longest, and why there are none.
+/// The boxes, from the widest to the longest, each wider than the next and ending earlier.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gaps {
-    /// At most [`GAPS_MAX`].
+    /// The boxes, at most [`GAPS_MAX`].
     pub gaps: Vec<Gap>,
-    /// Why nothing starts at once, in words.
+    /// The reason, in words, for which nothing starts at once; `None` if there is a box.
     pub none: Option<String>,
 }
 
@@ -79,7 +79,7 @@ impl Questions {
     /// The boxes of a queue.
     ///
     /// # Errors
-    /// No job of that queue with that constraint could ever start.
+    /// [`Impossible`] if no job of that queue with that constraint could ever start, or the queue is not in the copy.
     pub fn gaps(&mut self, question: &GapQuestion) -> Result<Gaps, Impossible> {
         let one = self.shape(question, 1)?;
         let mut scratch = self.resources.clone();

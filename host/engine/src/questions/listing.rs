@@ -15,7 +15,7 @@ pub struct JobRow {
     pub id: JobId,
     /// Name of its queue, empty for the anonymous one.
     pub queue: String,
-    /// Its user.
+    /// Submitting user.
     pub userid: u32,
     /// RFC 27 priority.
     pub priority: u32,
@@ -27,30 +27,30 @@ pub struct JobRow {
     pub nodes: u32,
     /// Fewest cores.
     pub cores: u32,
-    /// Its key in the order of its queue, smaller first; `None` where the policy has none of its own.
+    /// Its key in the order of its queue, smaller first; `None` under the built-in policy, and before the policy gave one.
     pub key: Option<f64>,
-    /// Jobs before it in its queue.
+    /// Number of jobs before it in its queue.
     pub ahead: u64,
-    /// Why it waits.
+    /// The reason for which it waits, true at the time of the copy.
     pub reason: Reason,
-    /// When it is expected to start.
+    /// Its expected start.
     pub expected: Expected,
 }
 
-/// A job on a node.
+/// A running job on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeJob {
     /// The job.
     pub id: JobId,
-    /// Its user, if that is known.
+    /// Its user; `None` if unknown.
     pub userid: Option<u32>,
     /// Cores of the node that it holds.
     pub cores: u64,
     /// Its start, seconds since the epoch.
     pub start: f64,
-    /// By its limit, infinite without.
+    /// The end of its limit, or of the instance without a limit, seconds since the epoch; infinite without either.
     pub end: f64,
-    /// By the share of their limits that jobs of its user used.
+    /// Its end by the share of their limits that jobs of its user used lately, seconds since the epoch; may be infinite.
     pub expected_end: f64,
 }
 
@@ -59,24 +59,24 @@ pub struct NodeJob {
 pub struct NodeState {
     /// Its rank.
     pub rank: u32,
-    /// Its host.
+    /// Name of its host.
     pub host: String,
-    /// It takes jobs.
+    /// True if it accepts jobs.
     pub up: bool,
-    /// Cores, and free ones.
+    /// All cores, and the free ones.
     pub cores: (u64, u64),
-    /// GPUs, and free ones.
+    /// All GPUs, and the free ones.
     pub gpus: (u64, u64),
-    /// The jobs that hold something of it, by limit.
+    /// The running jobs that hold some of its resources, by the end of their limits.
     pub jobs: Vec<NodeJob>,
-    /// Jobs with reserved starts that are likely to be placed on it, by start.
+    /// Jobs with reserved starts that are likely to be placed on it, and the starts in seconds since the epoch, by start.
     pub reserved: Vec<(JobId, f64)>,
-    /// Windows that keep it: name, start and end of the next or present occurrence.
+    /// Windows that keep it: name, start and end of the next or present occurrence in seconds since the epoch, by start.
     pub windows: Vec<(String, f64, f64)>,
 }
 
 impl Questions {
-    /// The first waiting jobs of a queue, or of all, in order.
+    /// The first waiting jobs of a queue, or with `None` of all queues, in the order of forecasts.
     pub fn rows(&mut self, queue: Option<&str>) -> Vec<JobRow> {
         let expected = self.expected().to_vec();
         let (mut rows, mut scratch) = (Vec::new(), self.resources.clone());
@@ -150,17 +150,18 @@ impl Questions {
         all
     }
 
-    /// The rank of a host.
+    /// The rank of a host; `None` for a name that no node has.
     pub fn rank_of(&self, host: &str) -> Option<u32> {
         self.resources.rank_of(host)
     }
 
-    /// The hosts of ranks.
+    /// The names of the hosts of ranks, in the order of ranks; unknown ranks are left out.
     pub fn hosts_of(&self, ranks: &Idset) -> Vec<&str> {
         self.resources.hosts_of(ranks)
     }
 
-    /// The nodes by the first test that they fail for a waiting job, each node once; `None` for one that does not wait.
+    /// The ranks by the first test that their nodes fail for a waiting job, each rank once; `None` for a job that is not in the
+    /// copy.
     pub fn node_tests(&self, id: JobId) -> Option<Vec<(NodeTest, Idset)>> {
         let job = &self.jobs[self.index_of(id)?];
         Some(self.resources.node_tests(&job.request, self.now))

@@ -18,13 +18,13 @@ use crate::windows::NOWHERE;
 /// Most reservations that are named as being in the way.
 pub const PROMISES_MAX: usize = 64;
 
-/// The name of a window, and what the reason of a job says of it.
+/// The name of a window, and the words about it in the reason of a job.
 pub type NamedWindow = (Arc<str>, Arc<str>);
 
 /// Most of these that are named in words.
 const SHOWN_MAX: usize = 3;
 
-/// Something that keeps a job from starting.
+/// An obstacle to the start of a job.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Obstacle {
@@ -34,16 +34,16 @@ pub enum Obstacle {
     Property(String),
     /// These nodes are down or drained, and too few others could do.
     Down(Idset),
-    /// Jobs hold what it needs.
+    /// Running jobs hold resources that it needs.
     InUse {
-        /// When the last of them ends by its limit, seconds since the epoch; `None` when some have none.
+        /// The time by which they have ended by their limits, seconds since the epoch; `None` when some have no limit.
         until: Option<f64>,
         /// These jobs, by limit.
         jobs: Vec<JobId>,
     },
     /// Flow to its nodes, or a level above them, is short: in words.
     Short(String),
-    /// A bound of queues.
+    /// A bound of queues: [`Reason::Ceiling`] or [`Reason::Kept`].
     Bound(Reason),
     /// Windows keep nodes that it needs, or it waits for one: name and words of each.
     Window(Vec<NamedWindow>),
@@ -51,19 +51,19 @@ pub enum Obstacle {
     Reserved {
         /// The first of these jobs with their starts, at most [`PROMISES_MAX`].
         jobs: Vec<(JobId, f64)>,
-        /// There are more.
+        /// True if there are more.
         more: bool,
     },
-    /// Jobs before it in its queue wait.
+    /// This number of jobs before it in its queue wait.
     Ahead(u64),
-    /// It fits, and the policy of its queue has not started it.
+    /// It fits, and the policy of this name, which decides its queue, has not started it.
     Policy(String),
     /// It may be that no place exists where its parts fit together, or that a vertex above nodes is down.
     Unknown,
 }
 
 impl Obstacle {
-    /// Its name in JSON.
+    /// Its kind for programs, a stable word.
     pub fn kind(&self) -> &'static str {
         match self {
             Obstacle::Suspended(_) => "suspended",
@@ -80,7 +80,7 @@ impl Obstacle {
         }
     }
 
-    /// It in words, seen from `now`. `show` says how other jobs are called, `hosts` the hosts of ranks.
+    /// The obstacle in words, seen from `now`. `show` gives the names of other jobs, `hosts` those of the hosts of ranks.
     pub fn text(&self, now: f64, show: &dyn Fn(JobId) -> String, hosts: &dyn Fn(&Idset) -> String) -> String {
         match self {
             Obstacle::Suspended(policy) => Reason::Suspended(Arc::clone(policy)).to_string(),

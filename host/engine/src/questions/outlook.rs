@@ -27,12 +27,12 @@ pub enum Source {
     Estimate,
     /// The start if jobs run for the part of their limits that jobs of their users used lately.
     Forecast,
-    /// Nothing: the search for expected starts ended before this job.
+    /// No basis: the search for expected starts ended before this job, and its start is unknown.
     Unsearched,
 }
 
 impl Source {
-    /// Its name in JSON and tables.
+    /// Its name in JSON and tables, a stable word.
     pub fn name(self) -> &'static str {
         match self {
             Source::Free => "free",
@@ -51,7 +51,8 @@ pub struct Expected {
     pub id: JobId,
     /// Number of its queue.
     pub queue: u32,
-    /// Seconds since the epoch; `None` when no time is known, as when its resources are down, or held by jobs without limit.
+    /// The start, seconds since the epoch; `None` when no time is known, as when its resources are down, or held by jobs without
+    /// limit.
     pub start: Option<f64>,
     /// The basis of that start.
     pub source: Source,
@@ -96,13 +97,13 @@ pub(super) struct Outlook {
 }
 
 impl Questions {
-    /// The expected starts of the first waiting jobs, in the order of forecasts.
+    /// The expected starts of the first waiting jobs, in the order of forecasts. They are found once for each copy.
     pub fn expected(&mut self) -> &[Expected] {
         self.expected_until(&mut || false)
     }
 
     /// As [`expected`](Self::expected), but once `enough` is true the further jobs are [`Source::Unsearched`], unless they were told
-    /// a start. It is asked before each job that is looked for.
+    /// a start. It is asked before each job that is looked for, and not at all if the starts were found before.
     pub fn expected_until(&mut self, enough: &mut dyn FnMut() -> bool) -> &[Expected] {
         if self.outlook.is_none() {
             self.outlook = Some(self.look(Instead::NoJob, Stands::Told, enough));
@@ -110,7 +111,7 @@ impl Questions {
         self.outlook.as_ref().map_or(&[], |outlook| &outlook.expected)
     }
 
-    /// The expected start of one job; `None` if it is none of the first.
+    /// The expected start of one job; `None` if it is none of the first waiting jobs.
     pub fn expected_of(&mut self, id: JobId) -> Option<Expected> {
         self.expected().iter().find(|expected| expected.id == id).copied()
     }

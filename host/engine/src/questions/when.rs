@@ -19,12 +19,12 @@ use crate::policy_error::PolicyError;
 /// The priority of a job for which neither a priority is given nor another job of its queue waits: that of Flux.
 const PRIORITY: u32 = 16;
 
-/// When a job that is not submitted would start.
+/// The expected start of a job that is not submitted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhenAnswer {
     /// The expected start; its id is no job's.
     pub expected: Expected,
-    /// More jobs wait than were looked at, so it may be later.
+    /// True if more jobs wait than were looked at, so the start may be later.
     pub at_least: bool,
     /// The obstacles in the way; empty when it would start at once.
     pub obstacles: Vec<Obstacle>,
@@ -58,7 +58,7 @@ impl PrioritySource {
     }
 }
 
-/// Why there is no answer under another policy.
+/// The reason for which there is no answer under another policy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TrialError {
     /// The job would be refused.
@@ -67,14 +67,14 @@ pub enum TrialError {
     /// The policy failed.
     #[error("the policy failed: {0}")]
     Failed(#[from] PolicyError),
-    /// A policy is being swapped.
+    /// A policy was being swapped when the copy was made, or the copy is one without [`About::trials`].
     #[error("a swap is on its way; try again")]
     Swapping,
 }
 
 impl Questions {
-    /// The priority of a job of this user: the one that is given, or that of the last job. For a copy with
-    /// [`About::trials`].
+    /// The priority of a job of this user: the one that is given, or that of the last job; `None` if neither is known. For a copy
+    /// with [`About::trials`].
     pub fn priority(&self, userid: u32, given: Option<u32>) -> (Option<u32>, PrioritySource) {
         let last = || self.priorities.of(userid);
         match (given, given.or_else(last)) {
@@ -89,7 +89,7 @@ impl Questions {
     /// is true before all of them have expected starts, the start is [`Source::Unsearched`].
     ///
     /// # Errors
-    /// It would be refused.
+    /// [`Impossible`] if the job would be refused.
     pub fn when(
         &mut self,
         jobspec: &Jobspec,
@@ -134,10 +134,10 @@ impl Questions {
         Ok(self.answer(job, found))
     }
 
-    /// The same if another policy decided in the queue of the job: it gives the order and makes the pass.
+    /// As [`when`](Self::when), if another policy decided in the queue of the job: it gives the order and makes the pass.
     ///
     /// # Errors
-    /// [`TrialError`].
+    /// [`TrialError`] if the job would be refused, a policy fails, or a swap is under way.
     pub fn when_under(
         &self,
         jobspec: &Jobspec,
@@ -183,7 +183,7 @@ impl Questions {
     /// The start of a job with this jobspec in the place of a waiting job; `enough` as for [`when`](Self::when).
     ///
     /// # Errors
-    /// It would be refused, or the job is none of the first.
+    /// [`Impossible`] if the job would be refused, or the waiting job is none of the first.
     pub fn instead(
         &mut self,
         id: JobId,

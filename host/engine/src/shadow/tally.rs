@@ -16,7 +16,7 @@ pub const DIFFERENCES_MAX: usize = 16_384;
 pub enum When {
     /// At this time, not later than the live start; seconds since the epoch.
     Started(f64),
-    /// At this reserved start, later than the live one.
+    /// At this reserved start, not earlier than the live one; seconds since the epoch.
     Reserved(f64),
     /// Later than the live start, at an unknown time.
     Later,
@@ -45,7 +45,7 @@ impl Difference {
     }
 }
 
-/// The differences; see the module.
+/// The differences between a candidate and the live engine; see the module. Jobs are compared when they start live.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tally {
     /// Passes of the candidate.
@@ -54,17 +54,17 @@ pub struct Tally {
     pub differing: u64,
     /// Started jobs that were compared.
     pub jobs: u64,
-    /// Of these, jobs that the candidate would have started in the same pass.
+    /// Of these, jobs that the candidate would have started at the same time.
     pub same: u64,
     /// Jobs that it would have started earlier, and the sum of the seconds.
     pub earlier: (u64, f64),
-    /// Jobs for which it reserved a later start, and the sum of the seconds.
+    /// Jobs that it had not started and for which it reserved a start, and the sum of the seconds until that.
     pub later: (u64, f64),
     /// Jobs that it would have started later, at an unknown time.
     pub unknown: u64,
     /// Seconds waited, live and with the candidate, over the jobs whose start with the candidate is known.
     pub waits: (f64, f64),
-    /// Core seconds in use live, with the candidate, and in all.
+    /// Core seconds in use live, in use with the candidate, and of the whole machine.
     pub core_seconds: (f64, f64, f64),
     since: Option<(f64, (f64, f64, f64))>,
     proposed: BTreeMap<JobId, f64>,
@@ -161,38 +161,39 @@ impl Tally {
         }
     }
 
-    /// The share of the machine in use, live and with the candidate; `None` before any time has passed.
+    /// The share of core seconds in use, 0 to 1, live and with the candidate; `None` before any time has passed.
     pub fn utilisation(&self) -> Option<(f64, f64)> {
         let (live, shadow, all) = self.core_seconds;
         (all > 0.0).then(|| (live / all, shadow / all))
     }
 
-    /// The share of jobs that the candidate would not have started in the same pass; 0 without jobs.
+    /// The share of compared jobs, 0 to 1, that the candidate would not have started at the same time; 0 without jobs.
     pub fn share_differing(&self) -> f64 {
         if self.jobs == 0 { 0.0 } else { (self.jobs - self.same) as f64 / self.jobs as f64 }
     }
 
-    /// The difference for a job that was started.
+    /// The difference for a job that was started; `None` if it was not compared, or its difference is not kept any more.
     pub fn difference(&self, id: JobId) -> Option<Difference> {
         self.differences.get(&id).copied()
     }
 
-    /// The differences that are kept, by job.
+    /// The differences that are kept, at most [`DIFFERENCES_MAX`], by ascending id.
     pub fn differences(&self) -> impl Iterator<Item = &Difference> {
         self.differences.values()
     }
 
-    /// The time at which the candidate would first have started a job that still waits.
+    /// The time at which the candidate would first have started a job that still waits, seconds since the epoch; `None` if it
+    /// would not have.
     pub fn proposed(&self, id: JobId) -> Option<f64> {
         self.proposed.get(&id).copied()
     }
 
-    /// The last start that it reserved for a job that still waits.
+    /// The last start that it reserved for a job that still waits, seconds since the epoch; `None` if it reserved none.
     pub fn reserved(&self, id: JobId) -> Option<f64> {
         self.reserved.get(&id).copied()
     }
 
-    /// Jobs that wait although the candidate would have started them.
+    /// Number of jobs that wait although the candidate would have started them.
     pub fn waiting(&self) -> usize {
         self.proposed.len()
     }

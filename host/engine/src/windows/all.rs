@@ -19,7 +19,7 @@ pub(crate) struct Held {
     pub(crate) idle_since: Option<f64>,
 }
 
-/// All windows by name, also those that are over and were not removed.
+/// All windows by name, also those that are over and were not removed. [`Engine::window_book`](crate::Engine::window_book) copies them.
 #[derive(Debug, Clone, Default)]
 pub struct Windows {
     by_name: BTreeMap<String, Held>,

@@ -11,7 +11,7 @@ use crate::constraint::{CONSTRAINT_DEPTH_MAX, CONSTRAINT_TERMS_MAX, Constraint, 
 use crate::hostlist::Hostlist;
 use crate::idset::Idset;
 
-/// Why a text is no constraint.
+/// The fault for which a text is no constraint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
@@ -198,7 +198,7 @@ fn properties(names: &str) -> Result<Constraint, String> {
 }
 
 impl Constraint {
-    /// Reads the query syntax of RFC 35. An empty text is no constraint.
+    /// Reads the query syntax of RFC 35. An empty text is [`Constraint::All`].
     ///
     /// # Errors
     /// See [`QueryError`].

@@ -110,6 +110,9 @@ type Stop = (usize, Kind);
 
 impl JobId {
     /// Reads an id in any encoding, distinguished by the rules of RFC 19. Blanks around it are ignored.
+    ///
+    /// # Errors
+    /// [`FluidError`]: the place at which reading stopped, and the kind of error by the encoding that the text seems to have.
     pub fn parse(text: &str) -> Result<Self, FluidError> {
         let skipped = text.len() - text.trim_start().len();
         decode(text.trim()).map(JobId).map_err(|(at, kind)| FluidError {
@@ -160,17 +163,17 @@ impl JobId {
         format!("job.{}", self.to_dothex())
     }
 
-    /// Milliseconds from the generator's epoch to the creation of the id.
+    /// Milliseconds from the epoch of its generator to the creation of the id, below 2^40.
     pub fn timestamp_ms(self) -> u64 {
         self.0 >> (GENERATOR_BITS + SEQUENCE_BITS)
     }
 
-    /// The number of the generator that created the id.
+    /// The number of the generator that created the id, 0 to 16,383.
     pub fn generator(self) -> u16 {
         (self.0 >> SEQUENCE_BITS) as u16 & GENERATOR_MAX
     }
 
-    /// The sequence number among the ids of one generator and millisecond.
+    /// The sequence number among the ids of one generator and millisecond, 0 to 1,023.
     pub fn sequence(self) -> u16 {
         self.0 as u16 & SEQUENCE_MAX
     }

@@ -148,17 +148,26 @@ impl Hostlist {
     /// Reads a hostlist as flux-core does (the [module](self) lists the differences).
     ///
     /// At most [`RANGE_HOSTS_MAX`] hosts in one range and [`TEXT_HOSTS_MAX`] hosts in all.
+    ///
+    /// # Errors
+    /// [`HostlistError`]: the place at which reading stopped, and the kind of error.
     pub fn parse(text: &str) -> Result<Self, HostlistError> {
         parse::parse(text, parse::Reading::Core)
     }
 
     /// Reads a hostlist by the text of RFC 29: commas only, and the padding of the first id of a bracket applies to the
     /// whole bracket. Same limits as [`parse`](Self::parse).
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
     pub fn parse_rfc(text: &str) -> Result<Self, HostlistError> {
         parse::parse(text, parse::Reading::Rfc)
     }
 
     /// Appends one host. The name must be 1 to [`NAME_BYTES_MAX`] printable ASCII characters without comma and brackets.
+    ///
+    /// # Errors
+    /// The name has another form; nothing was appended.
     pub fn push(&mut self, host: &str) -> Result<(), HostlistError> {
         parse::check_name(host)?;
         self.push_name(host);
@@ -208,20 +217,20 @@ impl Hostlist {
         self.spans.is_empty()
     }
 
-    /// The host at position `index`, counted from 0. The cost is logarithmic in the number of ranges.
+    /// The host at position `index`, counted from 0; `None` beyond the end. The cost is logarithmic in the number of ranges.
     pub fn nth(&self, index: usize) -> Option<String> {
         let span = &self.spans[self.spans.partition_point(|s| s.start <= index).checked_sub(1)?];
         let offset = index - span.start;
         (offset < span.count()).then(|| span.name(offset))
     }
 
-    /// The first position of the host named exactly `host`. The cost is linear in the number of ranges; for many
-    /// look-ups in a list of many ranges, build a map from [`iter`](Self::iter) once.
+    /// The first position of the host named exactly `host`, counted from 0; `None` if it is not in the list. The cost is linear in
+    /// the number of ranges; for many look-ups in a list of many ranges, build a map from [`iter`](Self::iter) once.
     pub fn find(&self, host: &str) -> Option<usize> {
         self.spans.iter().find_map(|s| Some(s.start + s.position(host)?))
     }
 
-    /// True when `host` is in the list.
+    /// True when `host` is in the list. The cost is that of [`find`](Self::find).
     pub fn contains(&self, host: &str) -> bool {
         self.find(host).is_some()
     }

@@ -43,6 +43,9 @@ impl Idset {
     }
 
     /// Reads an RFC 22 text, with or without brackets; the empty text is the empty set.
+    ///
+    /// # Errors
+    /// [`IdsetError`]: the place at which reading stopped, and the kind of error.
     pub fn parse(text: &str) -> Result<Self, IdsetError> {
         parse::parse(text)
     }
@@ -129,17 +132,17 @@ impl Idset {
         Iter { ranges: &self.ranges, open: None, close: None }
     }
 
-    /// The maximal runs of consecutive members, ascending.
+    /// The maximal runs of consecutive members, ascending; none for the empty set.
     pub fn ranges(&self) -> impl DoubleEndedIterator<Item = RangeInclusive<u32>> + ExactSizeIterator + '_ {
         self.ranges.iter().map(|&(lo, hi)| lo..=hi)
     }
 
-    /// The smallest member.
+    /// The smallest member; `None` for the empty set.
     pub fn first(&self) -> Option<u32> {
         self.ranges.first().map(|r| r.0)
     }
 
-    /// The largest member.
+    /// The largest member; `None` for the empty set.
     pub fn last(&self) -> Option<u32> {
         self.ranges.last().map(|r| r.1)
     }
@@ -245,12 +248,12 @@ impl Idset {
         Idset { ranges: Overlaps { a: &self.ranges, b: &other.ranges }.collect() }
     }
 
-    /// True when no id is in both sets.
+    /// True when no id is in both sets; the empty set is disjoint from every set.
     pub fn is_disjoint(&self, other: &Self) -> bool {
         Overlaps { a: &self.ranges, b: &other.ranges }.next().is_none()
     }
 
-    /// True when every member of `self` is a member of `other`.
+    /// True when every member of `self` is a member of `other`; the empty set is a subset of every set.
     pub fn is_subset(&self, other: &Self) -> bool {
         let mut holders = other.ranges.as_slice();
         self.ranges.iter().all(|&(lo, hi)| {

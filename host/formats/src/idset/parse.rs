@@ -34,7 +34,7 @@ pub enum IdsetErrorKind {
     /// The end of a range is not above its start.
     #[error("range that does not ascend")]
     Descending,
-    /// An id is not above all before it.
+    /// An id is not above all ids before it in the text.
     #[error("id not above the ones before it")]
     OutOfOrder,
     /// A bracket without its partner, or inside others.

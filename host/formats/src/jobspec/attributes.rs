@@ -20,12 +20,12 @@ pub const ATTRIBUTE_BYTES_MAX: usize = 256;
 /// Where a jobspec may tell them.
 const TOLD: &str = "fluxgate.attributes";
 
-/// See the [module](self).
+/// The attributes of a job beside its request; `None` means that one is unknown. See the [module](self).
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobAttributes {
     /// Memory of the whole job, in bytes.
     pub memory: Option<u64>,
-    /// The group that it belongs to or is charged to.
+    /// The group that the job belongs to or is charged to.
     pub group: Option<Box<str>>,
     /// Its program.
     pub application: Option<Box<str>>,
@@ -40,7 +40,7 @@ fn short(text: &str) -> Option<Box<str>> {
 }
 
 impl JobAttributes {
-    /// Those of a job.
+    /// The attributes that a jobspec has, by the rules of the [module](self).
     pub fn of(jobspec: &Jobspec) -> Self {
         let text = |path: &str| jobspec.system_attr(path).and_then(Value::as_str).and_then(short);
         if let Some(told) = jobspec.system_attr(TOLD) {
@@ -61,7 +61,8 @@ impl JobAttributes {
         }
     }
 
-    /// Has a jobspec tell these, whatever else is in it.
+    /// Writes these attributes into a jobspec, so that [`of`](Self::of) returns them whatever else is in it. A jobspec whose
+    /// `attributes.system.fluxgate` is no object stays as it is.
     pub fn tell(&self, jobspec: &mut Jobspec) {
         let mut told = Map::new();
         let JobAttributes { memory, group, application, name } = self;
@@ -78,7 +79,7 @@ impl JobAttributes {
         *self == JobAttributes::default()
     }
 
-    /// One of them by name, as text: `memory`, `group`, `application`, `name`. `None` if it is unknown.
+    /// One of them by name, as text: `memory`, `group`, `application`, `name`. `None` if it is unknown, or no attribute has the name.
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
         let text = match name {
             "memory" => return self.memory.map(|memory| memory.to_string().into()),
@@ -90,7 +91,7 @@ impl JobAttributes {
         text.as_deref().map(Cow::Borrowed)
     }
 
-    /// The same as a number. `None` also for a text that is no finite number.
+    /// One of them by name, as a number. `None` also for a text that is no finite number.
     pub fn number(&self, name: &str) -> Option<f64> {
         match name {
             "memory" => self.memory.map(|memory| memory as f64),

@@ -47,7 +47,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// The operator written as `symbol`.
+    /// The operator written as `symbol`; `None` for any other character.
     pub fn from_symbol(symbol: char) -> Option<Self> {
         match symbol {
             '+' => Some(Operator::Plus),
@@ -117,7 +117,10 @@ pub enum CountErrorKind {
 use CountErrorKind as Kind;
 
 impl Count {
-    /// The range from `min` to `max`, checked by the rules of RFC 14; one value only becomes [`Count::Fixed`].
+    /// The range from `min` to `max`, checked by the rules of RFC 14; equal bounds become [`Count::Fixed`].
+    ///
+    /// # Errors
+    /// The first rule that the numbers break; see [`CountErrorKind`].
     pub fn range(
         min: u64,
         max: Option<u64>,
@@ -146,6 +149,9 @@ impl Count {
     }
 
     /// The counts in `set`, which must not be empty and must not contain 0.
+    ///
+    /// # Errors
+    /// [`CountErrorKind::Zero`] for a set with 0, [`CountErrorKind::NoNumber`] for the empty set.
     pub fn set(set: Idset) -> Result<Self, CountErrorKind> {
         if set.contains(0) {
             return Err(Kind::Zero);
@@ -160,12 +166,15 @@ impl Count {
     }
 
     /// Reads an integer, an RFC 22 idset or an RFC 45 range, with or without brackets.
+    ///
+    /// # Errors
+    /// [`CountError`]: the place at which reading stopped, and the kind of error.
     pub fn parse(text: &str) -> Result<Self, CountError> {
         let mut reader = Reader { text: text.as_bytes(), at: 0 };
         reader.count().map_err(|kind| CountError { input: excerpt(text), at: reader.at, kind })
     }
 
-    /// The smallest acceptable number.
+    /// The smallest acceptable number, at least 1 in a jobspec that was read.
     pub fn min(&self) -> u64 {
         match self {
             Count::Fixed(n) => *n,
@@ -187,12 +196,12 @@ impl Count {
         self.largest_at_most(n) == Some(n)
     }
 
-    /// The only acceptable number, when there is only one.
+    /// The only acceptable number; `None` when there are several.
     pub fn fixed(&self) -> Option<u64> {
         self.max().filter(|&max| max == self.min())
     }
 
-    /// The largest acceptable number that is not above `n`, found without stepping through the numbers.
+    /// The largest acceptable number that is not above `n`, found without stepping through the numbers; `None` if all are above `n`.
     pub fn largest_at_most(&self, n: u64) -> Option<u64> {
         match self {
             Count::Fixed(count) => (*count <= n).then_some(*count),

@@ -85,15 +85,15 @@ pub struct Resource {
     pub type_: String,
     /// The number requested, within each vertex that contains this one.
     pub count: Count,
-    /// The unit of the count, such as `GB`.
+    /// The unit of the count, such as `GB`; `None` for resources that are counted one by one.
     pub unit: Option<String>,
-    /// Whether no other job may use it; [`Resource::is_exclusive`] applies the default.
+    /// Whether no other job may use it; `None` if the request does not say, and [`Resource::is_exclusive`] applies the default.
     pub exclusive: Option<bool>,
     /// The name of the vertex, unique in the jobspec; a slot always has one.
     pub label: Option<String>,
-    /// The set of matching resource ids.
+    /// The set of matching resource ids; `None` if any will do.
     pub id: Option<String>,
-    /// The resources that each of them must contain.
+    /// The resources that each of them must contain; empty for none.
     pub with: Vec<Resource>,
 }
 
@@ -106,9 +106,9 @@ pub struct Task {
     pub slot: String,
     /// The number of tasks.
     pub count: TaskCount,
-    /// Free-form extensions.
+    /// Free-form extensions; `None` if there are none.
     pub attributes: Option<Map<String, Value>>,
-    /// A hint for laying out tasks on slots.
+    /// A hint for laying out tasks on slots; `None` if there is none.
     pub distribution: Option<String>,
 }
 
@@ -131,7 +131,7 @@ pub enum TaskCount {
 /// The attributes of a [`Jobspec`].
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Attributes {
-    /// For the user; the scheduler ignores them.
+    /// For the user; the scheduler ignores them. `None` if there are none.
     pub user: Option<Map<String, Value>>,
     /// For Flux; as read, including unknown keys.
     pub system: Map<String, Value>,
@@ -139,27 +139,42 @@ pub struct Attributes {
 
 impl Jobspec {
     /// Reads JSON text.
+    ///
+    /// # Errors
+    /// The text is too long, is no JSON, or breaks a rule of RFC 14: the path, the value found and the values accepted.
     pub fn from_json(text: &str) -> Result<Self, DocumentError> {
         Self::try_from(document::json(read::WHAT, text, TEXT_BYTES_MAX)?)
     }
 
     /// Reads YAML text of one document.
+    ///
+    /// # Errors
+    /// The text is too long, is no YAML, or breaks a rule of RFC 14: the path, the value found and the values accepted.
     pub fn from_yaml(text: &str) -> Result<Self, DocumentError> {
         Self::try_from(document::yaml(read::WHAT, text, TEXT_BYTES_MAX)?)
     }
 
     /// Reads YAML text with the given checks; [`from_yaml`](Self::from_yaml) uses [`Checks::All`].
+    ///
+    /// # Errors
+    /// As [`from_yaml`](Self::from_yaml), of the checks that apply.
     pub fn from_yaml_with(text: &str, checks: Checks) -> Result<Self, DocumentError> {
         Self::from_owned(document::yaml(read::WHAT, text, TEXT_BYTES_MAX)?, checks)
     }
 
     /// Reads a JSON value with the given checks, without copying the attributes.
+    ///
+    /// # Errors
+    /// The value breaks a rule of RFC 14 that is checked.
     pub fn from_owned(mut value: Value, checks: Checks) -> Result<Self, DocumentError> {
         let attributes = value.as_object_mut().and_then(|map| map.remove("attributes"));
         Self::read(&value, attributes, checks).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
     }
 
     /// Reads a JSON value. `Jobspec::try_from(value)` takes the value and saves a copy of the attributes.
+    ///
+    /// # Errors
+    /// The value breaks a rule of RFC 14.
     pub fn from_value(value: &Value) -> Result<Self, DocumentError> {
         let attributes = value.as_object().and_then(|map| map.get("attributes")).cloned();
         Self::read(value, attributes, Checks::All).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
@@ -170,12 +185,12 @@ impl Jobspec {
         self.duration
     }
 
-    /// The requested queue.
+    /// The requested queue; `None` for the default queue of the instance.
     pub fn queue(&self) -> Option<&str> {
         self.attributes.system.get("queue")?.as_str()
     }
 
-    /// The constraints on the execution targets (RFC 31).
+    /// The constraints on the execution targets (RFC 31); `None` if the jobspec has none.
     pub fn constraints(&self) -> Option<&Constraint> {
         self.constraints.as_ref()
     }
@@ -185,17 +200,17 @@ impl Jobspec {
         self.tasks.first().map_or(&[], |task| &task.command)
     }
 
-    /// Environment variables to set (string) and to unset (null).
+    /// Environment variables to set (string) and to unset (null); `None` if the jobspec has none.
     pub fn environment(&self) -> Option<&Map<String, Value>> {
         self.attributes.system.get("environment")?.as_object()
     }
 
-    /// The working directory of the tasks.
+    /// The working directory of the tasks; `None` if the jobspec does not say.
     pub fn cwd(&self) -> Option<&str> {
         self.attributes.system.get("cwd")?.as_str()
     }
 
-    /// The name of the job (`attributes.system.job.name`).
+    /// The name of the job (`attributes.system.job.name`); `None` if it was given none.
     pub fn name(&self) -> Option<&str> {
         self.system_attr("job.name")?.as_str()
     }
@@ -205,7 +220,7 @@ impl Jobspec {
         self.attributes.system.get("preemptible-after")?.as_f64()
     }
 
-    /// The system attribute at the dotted path, such as `exec.test.run_duration`.
+    /// The system attribute at the dotted path, such as `exec.test.run_duration`; `None` if it is not there.
     pub fn system_attr(&self, path: &str) -> Option<&Value> {
         let mut keys = path.split('.');
         let first = self.attributes.system.get(keys.next()?);
@@ -213,7 +228,10 @@ impl Jobspec {
     }
 
     /// Sets the system attribute at the dotted path, creating the dictionaries on the way, and checks all system
-    /// attributes again. On an error the jobspec is unchanged.
+    /// attributes again.
+    ///
+    /// # Errors
+    /// A value on the way is no dictionary, or an attribute that Flux defines would have a wrong type. The jobspec is unchanged then.
     pub fn set_system_attr(&mut self, path: &str, value: Value) -> Result<(), DocumentError> {
         let invalid = |fault| DocumentError::invalid(read::WHAT, fault);
         let mut system = self.attributes.system.clone();

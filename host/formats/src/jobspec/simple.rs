@@ -15,20 +15,20 @@ use crate::constraint::Constraint;
 /// ```
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Simple {
-    /// Number of nodes over which the slots are spread (`-N`).
+    /// Number of nodes over which the slots are spread (`-N`), 0 counting as 1; `None` leaves the nodes open.
     pub nodes: Option<u32>,
     /// Slots, and tasks, in all (`-n`). 0 means one slot on each of the nodes, which are then exclusive, or one slot
     /// without nodes. A number below that of the nodes is raised to one for each node.
     pub slots: u32,
     /// Cores of each slot (`-c`); 0 means 1.
     pub cores_per_slot: u32,
-    /// Gpus of each slot (`-g`).
+    /// GPUs of each slot (`-g`); 0 for none.
     pub gpus_per_slot: u32,
     /// The nodes are exclusive (`-x`); no effect without `nodes`.
     pub exclusive: bool,
     /// The time limit in seconds (`-t`); 0, or any value that is no positive time, means none.
     pub duration: f64,
-    /// The queue (`-q`).
+    /// The queue (`-q`); `None` for the default queue.
     pub queue: Option<String>,
     /// The working directory of the tasks (`--cwd`).
     pub cwd: Option<String>,
@@ -36,7 +36,7 @@ pub struct Simple {
     pub name: Option<String>,
     /// Environment variables to set, and (null) to unset.
     pub environment: Map<String, Value>,
-    /// Constraints on the nodes (`--requires`).
+    /// Constraints on the nodes (`--requires`); `None` for any nodes.
     pub constraint: Option<Constraint>,
     /// The program and its arguments.
     pub command: Vec<String>,

@@ -8,7 +8,7 @@ impl Jobspec {
         self.min_count("node")
     }
 
-    /// The minimum number of slots in which tasks run: a slot that contains slots is not counted.
+    /// The minimum number of slots in which tasks run, 0 without any: a slot that contains slots is not counted.
     pub fn min_slots(&self) -> u64 {
         self.min_count(super::SLOT)
     }
@@ -18,7 +18,7 @@ impl Jobspec {
         self.min_count("core")
     }
 
-    /// The minimum number of gpus.
+    /// The minimum number of gpus; 0 when the request names none.
     pub fn min_gpus(&self) -> u64 {
         self.min_count("gpu")
     }

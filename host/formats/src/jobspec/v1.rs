@@ -9,6 +9,9 @@ impl Jobspec {
     ///
     /// A total of tasks above the number of slots, which the text forbids, is accepted: the RFC's own use case 2.1 has
     /// one, and flux-core accepts it.
+    ///
+    /// # Errors
+    /// The first rule that the jobspec breaks, with the path, the value found and the values accepted.
     pub fn check_v1(&self) -> Result<(), DocumentError> {
         self.v1().map_err(|fault| DocumentError::invalid(read::WHAT, fault))
     }

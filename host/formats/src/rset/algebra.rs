@@ -9,7 +9,7 @@ use crate::idset::Idset;
 
 impl R {
     /// The set of single nodes: rank, host name and children of each. The ranks may come in any order; of two nodes
-    /// with one rank the first one is kept.
+    /// with one rank the first one is kept. Nodes without resources, and ranks above [`MAX_ID`](crate::idset::MAX_ID), are left out.
     pub fn from_nodes<S: AsRef<str>>(nodes: impl IntoIterator<Item = (u32, S, Children)>) -> R {
         let mut nodes: Vec<_> = nodes.into_iter().filter(|node| node.0 <= crate::idset::MAX_ID).collect();
         nodes.sort_by_key(|node| node.0);
@@ -68,7 +68,7 @@ impl R {
     }
 
     /// The [`union`](Self::union) of many sets, in time that grows with the number of their different runs of ranks, times its
-    /// logarithm.
+    /// logarithm. Without any set it is empty.
     #[must_use]
     pub fn union_all(sets: impl IntoIterator<Item = R>) -> R {
         let mut sets: Vec<R> = sets.into_iter().collect();
@@ -87,6 +87,9 @@ impl R {
     }
 
     /// The union of two sets that must have no resource in common and agree about the hosts of common ranks.
+    ///
+    /// # Errors
+    /// [`MergeError`]: the first rank on which both hold a resource, or have different host names.
     pub fn append(&self, other: &R) -> Result<R, MergeError> {
         let mut wrong = None;
         segments::zip(&segments::of(self), &segments::of(other), |stretch| {
@@ -137,8 +140,8 @@ impl R {
         self.with_parts(builder)
     }
 
-    /// The set as a child instance sees it: ranks numbered from 0 in their order and the cores of each rank too; gpus
-    /// keep their numbers, `scheduling` stays as it is (RFC 20).
+    /// The set as a child instance sees it: ranks, also those of properties, numbered from 0 in their order and the cores of each rank
+    /// too; gpus keep their numbers, `scheduling` stays as it is (RFC 20).
     #[must_use]
     pub fn remap(&self) -> R {
         let ranks = self.ranks();

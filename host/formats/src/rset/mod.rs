@@ -58,10 +58,10 @@ pub struct R {
     pub nslots: Option<u32>,
     /// Ranks by property; a leading `+` marks one that belongs to the instance, not to the hardware.
     pub properties: BTreeMap<String, Idset>,
-    /// Opaque data of the scheduler; this module copies it unchanged.
+    /// Opaque data of the scheduler, which this module copies unchanged; `None` if there are none.
     pub scheduling: Option<Value>,
     /// The key `graph` of `scheduling`, where its text is longer than [`GRAPH_TEXT_BYTES`]: the graph of a large machine
-    /// has millions of values and is kept as text. `scheduling` is then without it.
+    /// has millions of values and is kept as text. `scheduling` is then without it. `None` for a shorter one, and without one.
     pub graph: Option<GraphText>,
 }
 
@@ -130,12 +130,18 @@ impl R {
     }
 
     /// Reads JSON text.
+    ///
+    /// # Errors
+    /// The text is longer than [`TEXT_BYTES_MAX`], is no JSON, or breaks a rule of RFC 20.
     pub fn from_json(text: &str) -> Result<Self, DocumentError> {
         let (value, graph) = read::without_graph(text)?;
         Ok(R { graph, ..Self::try_from(value)? })
     }
 
     /// Reads a JSON value. `R::try_from(value)` takes the value and saves a copy of `scheduling`.
+    ///
+    /// # Errors
+    /// The value breaks a rule of RFC 20: the path, the value found and the values accepted.
     pub fn from_value(value: &Value) -> Result<Self, DocumentError> {
         let scheduling = value.as_object().and_then(|map| map.get("scheduling")).cloned();
         read::read(value, scheduling).map_err(|fault| DocumentError::invalid(read::WHAT, fault))
@@ -157,7 +163,7 @@ impl R {
         ranges.into_iter().collect()
     }
 
-    /// The host name of `rank`. For many look-ups, walk over [`hosts`](Self::hosts) once.
+    /// The host name of `rank`; `None` if the set lacks the rank. For many look-ups, walk over [`hosts`](Self::hosts) once.
     pub fn hostname(&self, rank: u32) -> Option<String> {
         self.nodelist.nth(usize::try_from(self.ranks().position(rank)?).ok()?)
     }
@@ -168,12 +174,12 @@ impl R {
         ranks.into_iter().zip(self.nodelist.iter())
     }
 
-    /// The rank of the first host called `host`.
+    /// The rank of the first host called `host`; `None` if no host has this name.
     pub fn rank_of(&self, host: &str) -> Option<u32> {
         self.ranks().nth(self.nodelist.find(host)? as u64)
     }
 
-    /// The resources on `rank`.
+    /// The resources on `rank`; `None` if the set lacks the rank.
     pub fn children(&self, rank: u32) -> Option<&Children> {
         self.r_lite.iter().find(|entry| entry.rank.contains(rank)).map(|entry| &entry.children)
     }
@@ -187,7 +193,7 @@ impl R {
         self.r_lite.iter().fold(0, |sum: u64, entry| sum.saturating_add(of(entry)))
     }
 
-    /// The set in flux-core's short form for display: `rank[0-1]/core[0-3],gpu0 rank3/core2`.
+    /// The set in flux-core's short form for display: `rank[0-1]/core[0-3],gpu0 rank3/core2`; empty for the empty set.
     pub fn summary(&self) -> String {
         fn ids(out: &mut String, name: &str, ids: &Idset) {
             // Writing to a string cannot fail.
@@ -214,12 +220,13 @@ impl R {
         self
     }
 
-    /// The ranks that have the property `name`.
+    /// The ranks that have the property `name`; `None` if no rank has it.
     pub fn property(&self, name: &str) -> Option<&Idset> {
         self.properties.get(name)
     }
 
-    /// The scheduler that wrote `scheduling`: the scheme of its `writer`, or `fluxion` when it does not say (RFC 20).
+    /// The scheduler that wrote `scheduling`: the scheme of its `writer`, or `fluxion` when it does not say (RFC 20). `None` without
+    /// `scheduling`.
     pub fn scheduling_writer(&self) -> Option<&str> {
         let writer = self.scheduling.as_ref()?.get("writer").and_then(Value::as_str).unwrap_or("fluxion");
         Some(writer.split(':').next().unwrap_or(writer))

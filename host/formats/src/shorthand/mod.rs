@@ -81,6 +81,9 @@ pub enum ShapeErrorKind {
 
 /// Reads a shape; the only slot has the label [`DEFAULT_LABEL`] unless the text gives one.
 ///
+/// # Errors
+/// [`ShapeError`]: the place at which reading stopped, and the kind of error.
+///
 /// ```
 /// use fluxgate_formats::shorthand;
 ///
@@ -93,6 +96,9 @@ pub fn parse(text: &str) -> Result<Vec<Resource>, ShapeError> {
 }
 
 /// Reads a shape; the only slot has the label `label` unless the text gives one.
+///
+/// # Errors
+/// As [`parse`].
 pub fn parse_with_label(text: &str, label: &str) -> Result<Vec<Resource>, ShapeError> {
     let fail = |at, kind| ShapeError { input: excerpt(text), at, kind };
     if text.len() > TEXT_BYTES_MAX {

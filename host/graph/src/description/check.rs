@@ -2,8 +2,8 @@
 //!
 //! Edges of type `contains` form composite pools: in one subsystem a vertex has at most one such parent, and no
 //! vertex contains itself. Other edges (switches, conduits) have no rule. A walk starts at the root of a subsystem.
-//! If no root is given, it is the only vertex without an edge to it. Containment has one root; another subsystem may
-//! have none, and is then walked from any vertex.
+//! If no root is given, it is the only vertex without an edge to it. Containment has one root. Another subsystem with several such
+//! vertices has none, and is then walked from any vertex; one without such a vertex needs a given root.
 //!
 //! This module must never know a file format.
 
@@ -17,6 +17,9 @@ use super::vertex::{EdgeId, NONE, Pool, VertexId};
 
 impl Model {
     /// Finds roots that were not given, and checks the model. Every reader calls it last.
+    ///
+    /// # Errors
+    /// No vertex of a subsystem can be its root, containment has several, or [`check`](Self::check) fails.
     pub fn finish(&mut self) -> Result<(), ModelError> {
         match self.find_roots() {
             // If every vertex has an edge to it, there is a cycle, and the error names its place.
@@ -49,6 +52,10 @@ impl Model {
     }
 
     /// Checks the rules of composite pools: one parent per subsystem, no cycle, one root, a bounded depth.
+    ///
+    /// # Errors
+    /// [`TwoParents`](ModelError::TwoParents), [`Cycle`](ModelError::Cycle), [`TwoRoots`](ModelError::TwoRoots) or
+    /// [`TooDeep`](ModelError::TooDeep) ([`MODEL_DEPTH_MAX`]).
     pub fn check(&self) -> Result<(), ModelError> {
         let contains = self.names.get(CONTAINS);
         let mut subsystems: Vec<Name> = Vec::new();
@@ -131,6 +138,9 @@ impl Model {
     }
 
     /// Removes vertices with their edges. Their numbers are not used again.
+    ///
+    /// # Panics
+    /// A number is not that of a vertex of this model.
     pub fn remove(&mut self, vertices: &BTreeSet<VertexId>) {
         for &vertex in vertices {
             let Some(it) = self.vertices.get_mut(vertex.index()) else { continue };
@@ -178,6 +188,9 @@ impl Model {
 
     /// A part of the model as a new model: these vertices, the vertices between them and the roots, the edges between
     /// all of these, and their properties, tags and extended data.
+    ///
+    /// # Errors
+    /// A vertex is unknown or was removed, or the part breaks a rule of [`check`](Self::check).
     pub fn subset(&self, vertices: &BTreeSet<VertexId>) -> Result<Model, ModelError> {
         let mut wanted: BTreeSet<VertexId> = BTreeSet::new();
         for &vertex in vertices {
@@ -243,6 +256,9 @@ impl Model {
     }
 
     /// The base data of a vertex in the form that [`add`](Self::add) takes, without properties.
+    ///
+    /// # Panics
+    /// The number is not that of a vertex of this model.
     pub fn pool(&self, id: VertexId) -> Pool {
         let it = &self.vertices[id.index()];
         Pool {

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{format}: {place}: {what}")]
 pub struct LoadError {
-    /// Which format: `R`, `JGF` or `TOML`.
+    /// Which format: `R`, `TreePool`, `JGF`, `GRUG`, `hwloc`, `TOML`, `JSON`, `state`, or `unknown format`.
     pub format: &'static str,
     /// Where: an element, a field, a line.
     pub place: String,

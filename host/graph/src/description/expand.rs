@@ -17,6 +17,9 @@ type Stencils = BTreeMap<(Name, Name, Name, u64), Stencil>;
 
 impl Model {
     /// The model of a description.
+    ///
+    /// # Errors
+    /// The description breaks a rule of RFC 4 ([`Model::finish`]), or has more vertices or edges than a model.
     pub fn of(description: &Description) -> Result<Model, LoadError> {
         let mut model = Model { document: description.document.clone(), ..Model::default() };
         model.append(description, &BTreeMap::new())?;

@@ -35,19 +35,22 @@ impl Model {
         self.properties.get(&id).into_iter().flatten().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The value of a property, which may be empty.
+    /// The value of a property, which may be empty; `None` if the vertex does not have it.
     pub fn property(&self, id: VertexId, key: &str) -> Option<&str> {
         self.properties.get(&id)?.get(key).map(String::as_str)
     }
 
     /// Sets a property of a vertex, in place of one of the same name.
+    ///
+    /// # Errors
+    /// [`NoVertex`](ModelError::NoVertex): the vertex is unknown or was removed.
     pub fn set_property(&mut self, id: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
         self.vertex(id).ok_or(ModelError::NoVertex(id))?;
         self.properties.entry(id).or_default().insert(key.to_owned(), value.to_owned());
         Ok(())
     }
 
-    /// Removes a property from a vertex; returns its value.
+    /// Removes a property from a vertex; returns its value, `None` if the vertex did not have it.
     pub fn remove_property(&mut self, id: VertexId, key: &str) -> Option<String> {
         let all = self.properties.get_mut(&id)?;
         let value = all.remove(key);
@@ -58,13 +61,16 @@ impl Model {
     }
 
     /// Sets a tag of a vertex, in place of one of the same key. A tag may have no value.
+    ///
+    /// # Errors
+    /// [`NoVertex`](ModelError::NoVertex): the vertex is unknown or was removed.
     pub fn set_tag(&mut self, id: VertexId, key: &str, values: Vec<String>) -> Result<(), ModelError> {
         self.vertex(id).ok_or(ModelError::NoVertex(id))?;
         self.tags.entry(id).or_default().insert(key.to_owned(), values);
         Ok(())
     }
 
-    /// Removes a tag; returns its values.
+    /// Removes a tag; returns its values, `None` if the vertex did not have it.
     pub fn remove_tag(&mut self, id: VertexId, key: &str) -> Option<Vec<String>> {
         let all = self.tags.get_mut(&id)?;
         let values = all.remove(key);
@@ -79,17 +85,20 @@ impl Model {
         self.tags.get(&id)?.get(key).map(Vec::as_slice)
     }
 
-    /// All tags of a vertex, by key.
+    /// All tags of a vertex, by key; `None` if it has none.
     pub fn tags(&self, id: VertexId) -> Option<&BTreeMap<String, Vec<String>>> {
         self.tags.get(&id)
     }
 
-    /// The extended data that an owner stored with a vertex under its own key.
+    /// The extended data that an owner stored with a vertex under its own key; `None` if there are none.
     pub fn extended(&self, id: VertexId, owner: &str) -> Option<&Value> {
         self.extended.get(&id)?.get(owner)
     }
 
     /// Stores extended data of an owner with a vertex; it is saved with the model.
+    ///
+    /// # Errors
+    /// [`NoVertex`](ModelError::NoVertex), or [`Reserved`](ModelError::Reserved) for a key of the base data.
     pub fn set_extended(&mut self, id: VertexId, owner: &str, value: Value) -> Result<(), ModelError> {
         self.vertex(id).ok_or(ModelError::NoVertex(id))?;
         if BASE_KEYS.contains(&owner) {
@@ -140,7 +149,7 @@ impl Model {
         paths.collect()
     }
 
-    /// The vertices at a path of any subsystem, in the order they were added.
+    /// The vertices at a path of any subsystem, in the order they were added; none for an unknown path.
     pub fn at_path(&self, path: &str) -> Vec<VertexId> {
         let mut found: Vec<VertexId> = Vec::new();
         for (&(vertex, _), odd) in &self.odd_paths {

@@ -28,7 +28,7 @@ use super::vertex::{State, VertexId};
 /// Deepest nesting of parentheses.
 const NESTED_MAX: usize = 100;
 
-/// A fault of an expression.
+/// The fault of an expression of criteria.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid criteria: {what}")]
 pub struct FindError {
@@ -51,7 +51,7 @@ fn wrong(what: impl Into<String>) -> FindError {
     FindError { what: what.into(), column: 0 }
 }
 
-/// The bookings that criteria query, by vertex and job.
+/// The bookings that criteria query, by vertex and job. A vertex or job without bookings is no error: the answers are false.
 pub trait Bookings {
     /// True when the job has units of the vertex allocated.
     fn is_allocated(&self, vertex: VertexId, job: u64) -> bool;
@@ -86,6 +86,9 @@ pub struct Criteria {
 
 impl Criteria {
     /// Parses an expression.
+    ///
+    /// # Errors
+    /// The fault and its column: an unknown key, a value that its key does not take, or an invalid form.
     pub fn parse(text: &str) -> Result<Criteria, FindError> {
         let tokens = tokens(text);
         let mut at = 0;
@@ -98,7 +101,7 @@ impl Criteria {
         Ok(Criteria { expr, usage: usage.then_some(job) })
     }
 
-    /// The job whose use is reported with the vertices (`agfilter=true`); 0 means all jobs.
+    /// The job whose use is reported with the vertices (`agfilter=true`), 0 for all jobs; `None` if no use is reported.
     pub fn usage(&self) -> Option<u64> {
         self.usage
     }

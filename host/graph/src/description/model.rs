@@ -102,7 +102,7 @@ const CONTAINS_NAME: Name = Name(WELL_KNOWN.len() as u32 + 1);
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The model, or this subsystem, is empty.
+    /// The subsystem is unknown or empty, or each of its vertices has an edge to it, so that none is the root.
     #[error("no root in subsystem '{0}'")]
     NoRoot(String),
     /// More than [`VERTICES_MAX`] vertices or edges.
@@ -126,7 +126,7 @@ pub enum ModelError {
     /// The UUID is that of another vertex.
     #[error("the uuid '{0}' belongs to another vertex")]
     DuplicateUuid(String),
-    /// A variable in a name has no value.
+    /// A variable in a name has no value, or its brace is not closed.
     #[error("the name '{name}' needs '{variable}', which the vertex does not have")]
     NoVariable {
         /// The template.
@@ -209,7 +209,11 @@ impl Model {
         Self::default()
     }
 
-    /// Adds a pool. On an error nothing was added.
+    /// Adds a pool.
+    ///
+    /// # Errors
+    /// [`TooMany`](ModelError::TooMany), [`NoType`](ModelError::NoType), [`Size`](ModelError::Size),
+    /// [`DuplicateUuid`](ModelError::DuplicateUuid) or [`NoVariable`](ModelError::NoVariable). Nothing was added then.
     pub fn add(&mut self, pool: Pool) -> Result<VertexId, ModelError> {
         if self.vertices.len() >= VERTICES_MAX {
             return Err(ModelError::TooMany);
@@ -253,7 +257,11 @@ impl Model {
         Ok(id)
     }
 
-    /// Adds an edge.
+    /// Adds an edge. The rules of composite pools are checked by [`finish`](Self::finish), not here.
+    ///
+    /// # Errors
+    /// [`NoSubsystem`](ModelError::NoSubsystem), [`NoEdgeType`](ModelError::NoEdgeType), [`TooMany`](ModelError::TooMany) or
+    /// [`NoVertex`](ModelError::NoVertex). No edge was added then.
     pub fn connect(
         &mut self,
         from: VertexId,
@@ -274,6 +282,9 @@ impl Model {
     }
 
     /// Sets the root of a subsystem, where its walks start.
+    ///
+    /// # Errors
+    /// [`NoVertex`](ModelError::NoVertex): the vertex is unknown or was removed.
     pub fn set_root(&mut self, subsystem: &str, root: VertexId) -> Result<(), ModelError> {
         self.vertex(root).ok_or(ModelError::NoVertex(root))?;
         let subsystem = self.add_subsystem(subsystem);
@@ -286,37 +297,40 @@ impl Model {
         self.names.intern(text)
     }
 
-    /// The name of this text, if the model has interned it.
+    /// The name of this text; `None` if the model has not interned it, so that no vertex or edge has it.
     pub fn name(&self, text: &str) -> Option<Name> {
         self.names.get(text)
     }
 
     /// The text of a name of this model.
+    ///
+    /// # Panics
+    /// A name of another model may have no text here.
     pub fn text(&self, name: Name) -> &str {
         self.names.text(name)
     }
 
-    /// Numbers of vertices, removed ones included: 0 up to this.
+    /// Number of vertices that were ever added, removed ones included; their numbers are below it.
     pub fn vertex_count(&self) -> usize {
         self.vertices.len()
     }
 
-    /// Numbers of edges, removed ones included: 0 up to this.
+    /// Number of edges that were ever added, removed ones included; their numbers are below it.
     pub fn edge_count(&self) -> usize {
         self.edges.len()
     }
 
-    /// All vertices, in the order they were added.
+    /// All vertices that were not removed, in the order they were added.
     pub fn vertices(&self) -> impl Iterator<Item = VertexId> + '_ {
         (0..self.vertices.len() as u32).map(VertexId).filter(|v| self.vertices[v.index()].present)
     }
 
-    /// A vertex that was not removed.
+    /// A vertex; `None` for an unknown number, and for a vertex that was removed.
     pub fn vertex(&self, id: VertexId) -> Option<&Vertex> {
         self.vertices.get(id.index()).filter(|v| v.present)
     }
 
-    /// An edge.
+    /// An edge, also one that was removed with a vertex; `None` for an unknown number.
     pub fn edge(&self, id: EdgeId) -> Option<&Edge> {
         self.edges.get(id.index())
     }
@@ -329,12 +343,18 @@ impl Model {
     }
 
     /// The first edge that starts at a vertex, of any subsystem.
+    ///
+    /// # Panics
+    /// The number is not that of a vertex of this model.
     #[inline]
     pub fn first_out(&self, id: VertexId) -> Option<EdgeId> {
         linked(self.vertices[id.index()].first_out)
     }
 
     /// The edge added after this one that starts at the same vertex.
+    ///
+    /// # Panics
+    /// The number is not that of an edge of this model.
     #[inline]
     pub fn next_out(&self, id: EdgeId) -> Option<EdgeId> {
         linked(self.edges[id.index()].next_out)
@@ -371,7 +391,7 @@ impl Model {
         out.chain(back)
     }
 
-    /// The edge to a vertex in a subsystem: of several the edge that contains it, else the first.
+    /// The edge to a vertex in a subsystem: of several the edge that contains it, else the first. `None` if no edge leads to it.
     pub fn in_edge(&self, id: VertexId, subsystem: Name) -> Option<EdgeId> {
         let mut first = None;
         for edge in self.in_edges(id).filter(|e| self.edges[e.index()].subsystem == subsystem) {
@@ -383,7 +403,7 @@ impl Model {
         first
     }
 
-    /// The vertex one step up in a subsystem. Works whether or not a file stored the opposite edges.
+    /// The vertex one step up in a subsystem; `None` at a root. Works whether or not a file stored the opposite edges.
     pub fn parent(&self, id: VertexId, subsystem: Name) -> Option<VertexId> {
         self.in_edge(id, subsystem).map(|e| self.edges[e.index()].from)
     }
@@ -430,19 +450,20 @@ impl Model {
         !self.vertices[from.index()].present || !self.vertices[to.index()].present
     }
 
-    /// True if a vertex is in a subsystem: its root, or the end of one of its edges.
+    /// True if a vertex is in a subsystem: its root, the target of one of its edges, or a vertex to which a file gave a path there that
+    /// differs from the tree.
     pub fn is_member(&self, id: VertexId, subsystem: Name) -> bool {
         self.roots.get(&subsystem) == Some(&id)
             || self.in_edge(id, subsystem).is_some()
             || self.odd_paths.contains_key(&(id, subsystem))
     }
 
-    /// The UUID of a vertex, if it has one.
+    /// The UUID of a vertex; `None` if it has none.
     pub fn uuid(&self, id: VertexId) -> Option<&str> {
         self.uuids.get(&id).map(|uuid| &**uuid)
     }
 
-    /// The vertex with this UUID.
+    /// The vertex with this UUID; `None` if no vertex has it.
     pub fn by_uuid(&self, uuid: &str) -> Option<VertexId> {
         self.by_uuid.get(uuid).copied()
     }
@@ -522,6 +543,9 @@ impl Model {
     }
 
     /// Sets the state of a vertex; returns the former state.
+    ///
+    /// # Errors
+    /// [`NoVertex`](ModelError::NoVertex): the vertex is unknown or was removed.
     pub fn set_state(&mut self, id: VertexId, state: State) -> Result<State, ModelError> {
         match self.vertices.get_mut(id.index()).filter(|v| v.present) {
             Some(vertex) => Ok(std::mem::replace(&mut vertex.state, state)),

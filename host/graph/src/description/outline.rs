@@ -15,7 +15,7 @@ use super::vertex::{State, VertexId};
 /// Equal siblings: below one vertex, or below equal ones.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// All of them, in the order in which the tree is walked.
+    /// All of them, in the order in which the tree is walked; at least one.
     pub members: Vec<VertexId>,
     /// How many of them are below each vertex of the group above.
     pub each: usize,

@@ -26,7 +26,7 @@ const SAVES_MAX: usize = 10_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Rows are in the order of their places.
+    /// Its place in the order of the vertices or edges; places ascend, with gaps.
     pub place: i64,
     /// The vertex or edge as JGF has it.
     pub data: Value,
@@ -46,7 +46,7 @@ pub struct Delta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
-    /// The document around the graph, when it changed.
+    /// The document around the graph, when it changed; `None` when it did not.
     pub document: Option<Value>,
     /// Changes of vertices.
     pub vertices: Delta,
@@ -141,6 +141,9 @@ impl Rows {
     }
 
     /// The model of these rows.
+    ///
+    /// # Errors
+    /// The rows are no valid JGF, or the graph breaks a rule of RFC 4.
     pub fn to_model(&self) -> Result<Model, LoadError> {
         Model::of(&self.to_description()?)
     }
@@ -212,7 +215,8 @@ impl Saved {
         Saved { fluxgate_state: STATE_VERSION, whole: rows, changes: Vec::new() }
     }
 
-    /// Adds the changes since the last version; returns them.
+    /// Adds the changes since the last version; returns them, without any if nothing changed. When there are very many versions, the
+    /// one before becomes the whole model, and its history is dropped.
     pub fn add(&mut self, rows: &Rows) -> Changes {
         let before = self.rows();
         let changes = rows.changes_since(&before);
@@ -233,12 +237,15 @@ impl Saved {
         rows
     }
 
-    /// The state as a text.
+    /// The state as JSON.
     pub fn to_json(&self) -> Value {
         json!(self)
     }
 
     /// The state in a text.
+    ///
+    /// # Errors
+    /// The text is no such JSON, is of another version than [`STATE_VERSION`], or has more than [`VERTICES_MAX`] vertices or edges.
     pub fn from_json(text: &str) -> Result<Saved, LoadError> {
         let saved: Saved = serde_json::from_str(text).map_err(|e| {
             let words = e.to_string();

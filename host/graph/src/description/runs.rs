@@ -30,7 +30,7 @@ pub struct Run {
     pub basename: Name,
     /// The name of a single vertex; empty for basename and id.
     pub name: Name,
-    /// The unit of their size.
+    /// The unit of their size; may be empty.
     pub unit: Name,
     /// The id of the first vertex among those of its type; the others count on. -1 if it has none, `None` if the file
     /// does not say any.
@@ -39,7 +39,7 @@ pub struct Run {
     pub unique: Option<i64>,
     /// The id of the first vertex in the file, where it is a plain number; the others count on.
     pub(crate) file: Option<u64>,
-    /// Units of each vertex.
+    /// Units of each vertex, 1 to [`SIZE_MAX`](crate::SIZE_MAX).
     pub size: u64,
     /// Their execution target; -1 for none.
     pub rank: i64,
@@ -182,7 +182,10 @@ impl Description {
         self.roots.contains_key(name) || self.relations.iter().any(|relation| relation.subsystem == name)
     }
 
-    /// The relation of a link.
+    /// The relation of a link of this description.
+    ///
+    /// # Panics
+    /// A link of another description may have no relation here.
     pub fn relation(&self, link: &Link) -> &Relation {
         &self.relations[link.relation as usize]
     }
@@ -192,7 +195,7 @@ impl Description {
         self.names.text(name)
     }
 
-    /// The run with a vertex of this number.
+    /// The run with a vertex of this number; `None` for a number beyond the last one.
     pub fn run_of(&self, number: u32) -> Option<&Run> {
         let at = self.runs.partition_point(|run| run.first <= number).checked_sub(1)?;
         self.runs.get(at).filter(|run| run.numbers().contains(&number))
@@ -208,7 +211,7 @@ impl Description {
         run.id.map(|id| id + i64::from(at))
     }
 
-    /// The name of the vertex at a position of a run.
+    /// The name of the vertex at a position of a run, from 0.
     pub fn name(&self, run: &Run, at: u32) -> String {
         if run.name != Name::EMPTY {
             return self.text(run.name).to_owned();
@@ -219,7 +222,7 @@ impl Description {
         }
     }
 
-    /// The containment path that the file gives the vertex at a position of a run.
+    /// The containment path that the file gives the vertex at a position of a run, from 0; `None` if it gives none.
     pub fn path(&self, run: &Run, at: u32) -> Option<String> {
         match run.above {
             Some(above) => Some(format!("{}/{}", self.paths.text(above), self.name(run, at))),

@@ -34,15 +34,15 @@ pub enum State {
     /// Usable.
     #[default]
     Up,
-    /// Not usable.
+    /// Not usable; not matched.
     Down,
     /// Usable in part; not matched.
     Degraded,
     /// About to fail; not matched.
     Failing,
-    /// The state is not known.
+    /// The state is not known; not matched.
     Unknown,
-    /// No state applies.
+    /// No state applies; not matched.
     Null,
 }
 
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// The state for a word of RFC 4.
+    /// The state for a word of RFC 4; `None` for any other text.
     pub fn parse(text: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.text() == text)
     }
@@ -99,7 +99,7 @@ impl Vertex {
         self.type_
     }
 
-    /// The prefix of its name.
+    /// The prefix of its name; its type unless given.
     #[inline]
     pub fn basename(&self) -> Name {
         self.basename
@@ -129,7 +129,7 @@ impl Vertex {
         self.unique
     }
 
-    /// Units, 1 or more.
+    /// Units, 1 to [`SIZE_MAX`](crate::SIZE_MAX).
     #[inline]
     pub fn size(&self) -> u64 {
         self.size
@@ -158,15 +158,15 @@ pub struct Pool {
     /// Its name; empty means basename and id. `${key}` stands for the property `key`, or for one of the fields `type`,
     /// `basename`, `id`, `rank`, `size` and `unit`.
     pub name: String,
-    /// The unit of its size.
+    /// The unit of its size; may be empty.
     pub unit: String,
-    /// Its number among vertices of its type; -1 for none.
+    /// Its number among vertices of its type; a negative one means none.
     pub id: i64,
     /// A number that is unique in its source; `None` for its position in the model.
     pub unique: Option<i64>,
     /// Units: 1 to [`SIZE_MAX`](crate::SIZE_MAX).
     pub size: u64,
-    /// The execution target it belongs to; -1 for none.
+    /// The execution target it belongs to; a negative one means none.
     pub rank: i64,
     /// Its state.
     pub state: State,
@@ -177,7 +177,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of size 1 of a type.
+    /// A pool of size 1 of a type, up, with this id and without a rank.
     pub fn new(type_: impl Into<String>, id: i64) -> Self {
         Pool {
             type_: type_.into(),

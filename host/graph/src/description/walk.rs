@@ -39,13 +39,14 @@ pub trait Visit {
     /// The error of a filter.
     type Error;
 
-    /// Called before the children of a vertex.
+    /// Called before the children of a vertex. An error ends the walk.
     fn prune(&mut self, model: &Model, vertex: VertexId) -> Result<Pruning, Self::Error> {
         let _ = (model, vertex);
         Ok(Pruning::Descend)
     }
 
-    /// Called after the children of a vertex; `below` has those of them that qualified, in the order of the visit.
+    /// Called after the children of a vertex; `below` has those of them that qualified, in the order of the visit. Returns the score of
+    /// the vertex, higher is better; `None` if it does not qualify. An error ends the walk.
     fn evaluate(
         &mut self,
         model: &Model,
@@ -101,7 +102,10 @@ struct Frame {
 }
 
 impl<'m> Walker<'m> {
-    /// A walk from a vertex; a subsystem that the model does not have is an error.
+    /// A walk from a vertex in a subsystem.
+    ///
+    /// # Errors
+    /// [`ModelError::NoRoot`] for a subsystem that the model does not have, [`ModelError::NoVertex`] for an unknown or removed vertex.
     pub fn new(model: &'m Model, start: VertexId, subsystem: &str) -> Result<Self, ModelError> {
         let name = model.name(subsystem).filter(|name| model.subsystems().contains(name));
         let subsystem = name.ok_or_else(|| ModelError::NoRoot(subsystem.to_owned()))?;
@@ -110,6 +114,9 @@ impl<'m> Walker<'m> {
     }
 
     /// Walks, and returns the qualified vertices.
+    ///
+    /// # Errors
+    /// [`Aborted`]: the error of a filter, and its vertex.
     pub fn walk<V: Visit>(&self, filters: &mut V) -> Result<Accumulator, Aborted<V::Error>> {
         let mut found = Accumulator::default();
         let mut seen: BTreeSet<VertexId> = BTreeSet::new();

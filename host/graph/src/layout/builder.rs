@@ -36,15 +36,15 @@ pub struct Pool {
     pub name: Name,
     /// The unit of its size; may be empty.
     pub unit: Name,
-    /// Units of each member.
+    /// Units of each member, 1 to [`SIZE_MAX`].
     pub size: u64,
     /// Its members: one, or several identical ones of size 1.
     pub ids: Ids,
-    /// Execution target, of nodes.
+    /// Rank of an execution target; `None` for others, and for all nodes of a machine whose nodes are numbered in their order.
     pub rank: Option<u32>,
     /// Names of properties.
     pub properties: Vec<Name>,
-    /// Unique id.
+    /// UUID, which no other pool of the graph may have.
     pub uuid: Option<Box<str>>,
 }
 
@@ -80,10 +80,10 @@ pub enum GraphError {
     /// More than [`POOLS_MAX`] pools.
     #[error("more than {POOLS_MAX} vertices")]
     TooMany,
-    /// The size of the pool is 0.
+    /// The size of the pool is 0, or the pool has no member.
     #[error("vertex has size 0 (accepted: 1 to {SIZE_MAX})")]
     ZeroSize(PoolId),
-    /// More than [`SIZE_MAX`] units.
+    /// The size of the pool is more than [`SIZE_MAX`] units.
     #[error("vertex has more than {SIZE_MAX} units")]
     TooLarge(PoolId),
     /// An edge names a pool that was not added.
@@ -95,10 +95,10 @@ pub enum GraphError {
     /// The pool contains itself, directly or through other pools.
     #[error("vertex contains itself")]
     Cycle(PoolId),
-    /// A second root.
+    /// A second pool has no containment parent.
     #[error("vertex has no containment parent, but there is another root already")]
     TwoRoots(PoolId),
-    /// Deeper than [`DEPTH_MAX`].
+    /// The pool lies deeper than [`DEPTH_MAX`] levels below the root.
     #[error("vertex lies more than {DEPTH_MAX} levels deep")]
     TooDeep(PoolId),
     /// The UUID is in use.
@@ -116,7 +116,7 @@ pub enum GraphError {
 }
 
 impl GraphError {
-    /// The pool at fault, where there is one.
+    /// The pool at fault; `None` for a fault of the whole graph.
     pub fn pool(&self) -> Option<PoolId> {
         match *self {
             GraphError::Empty | GraphError::TooMany => None,
@@ -159,7 +159,7 @@ impl GraphBuilder {
         self.names.intern(text)
     }
 
-    /// Adds a pool.
+    /// Adds a pool. Fails if there are [`POOLS_MAX`] already, it has no member, or its size is 0 or above [`SIZE_MAX`].
     pub fn add(&mut self, pool: Pool) -> Result<PoolId, GraphError> {
         let id = PoolId(self.pools.len() as u32);
         if self.pools.len() >= POOLS_MAX {
@@ -181,7 +181,7 @@ impl GraphBuilder {
         self.labels.push((last, label));
     }
 
-    /// Adds the edge by which `parent` contains `child`.
+    /// Adds the edge by which `parent` contains `child`; [`finish`](Self::finish) checks that both were added.
     pub fn contain(&mut self, parent: PoolId, child: PoolId) {
         self.contains.push((parent, child));
     }
@@ -201,7 +201,7 @@ impl GraphBuilder {
         }
     }
 
-    /// Checks everything and lays the graph out.
+    /// Checks everything and lays the graph out. Fails at the first fault; see [`GraphError`] and the rules of the module.
     pub fn finish(self) -> Result<Graph, GraphError> {
         let count = self.pools.len();
         if count == 0 {

@@ -299,17 +299,21 @@ impl Graph {
         self.vertices.len()
     }
 
-    /// A vertex.
+    /// A vertex; `None` for a number beyond the last one.
     pub fn vertex(&self, id: VertexId) -> Option<&Vertex> {
         self.vertices.get(id.0 as usize)
     }
 
-    /// The text of a name found in a vertex or edge.
+    /// The text of a name found in a vertex or edge of this graph.
+    ///
+    /// # Panics
+    /// A name of another graph may have no text here.
     pub fn text(&self, name: Name) -> &str {
         self.names.text(name)
     }
 
-    /// The name of a member of a vertex (RFC 4: basename and id, or basename alone, unless given).
+    /// The name of a member of a vertex, by its position from 0 (RFC 4: basename and id, or basename alone, unless given). `None` for an
+    /// unknown vertex.
     pub fn vertex_name(&self, id: VertexId, member: u32) -> Option<String> {
         let it = self.vertex(id)?;
         Some(if it.name != Name::EMPTY {
@@ -322,17 +326,17 @@ impl Graph {
         })
     }
 
-    /// The UUID of a vertex, if it was given one.
+    /// The UUID of a vertex; `None` if it was given none.
     pub fn uuid(&self, id: VertexId) -> Option<&str> {
         self.uuids.get(&id.0).map(|u| &**u)
     }
 
-    /// The containment parent.
+    /// The containment parent; `None` for the root, for vertices of other subsystems alone, and for an unknown vertex.
     pub fn parent(&self, id: VertexId) -> Option<VertexId> {
         self.vertex(id).filter(|v| v.parent != NONE).map(|v| VertexId(v.parent))
     }
 
-    /// The containment children, in order.
+    /// The containment children, in order; none for an unknown vertex.
     pub fn children(&self, id: VertexId) -> impl Iterator<Item = VertexId> + '_ {
         let end = self.vertex(id).map_or(0, |v| if v.end == NONE { 0 } else { v.end });
         let mut at = id.0.saturating_add(1);
@@ -343,7 +347,7 @@ impl Graph {
         })
     }
 
-    /// The properties of a vertex, in no particular order.
+    /// The properties of a vertex (RFC 20), in no particular order; none for an unknown vertex.
     pub fn properties(&self, id: VertexId) -> Vec<&str> {
         let set = match self.vertex(id) {
             Some(v) if v.node != NONE && self.nodes[v.node as usize].vertex == id.0 => {
@@ -372,12 +376,12 @@ impl Graph {
         found
     }
 
-    /// Number of nodes.
+    /// Number of nodes: all execution targets, removed ones included.
     pub fn node_count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// All ranks.
+    /// The ranks of all nodes, removed ones included.
     pub fn ranks(&self) -> Idset {
         self.by_rank.keys().copied().collect()
     }

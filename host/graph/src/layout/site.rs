@@ -37,7 +37,7 @@ impl RecordFormat {
         }
     }
 
-    /// The format of this name.
+    /// The format of this name; `None` for any other text.
     pub fn from_name(name: &str) -> Option<RecordFormat> {
         RecordFormat::ALL.into_iter().find(|format| format.name() == name)
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use crate::description::names::{Name, PropSet};
 
-/// Index of a vertex in its [`Graph`](crate::Graph). Vertices of the containment tree come first, in preorder.
+/// Index of a vertex in its [`Graph`](crate::Graph). Vertices of the containment tree come first, in preorder. An index of another
+/// graph has no meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VertexId(pub u32);
 
@@ -50,7 +51,7 @@ impl Ids {
         }
     }
 
-    /// Number of members, at least 1.
+    /// Number of members; at least 1 in a graph.
     pub fn len(&self) -> u32 {
         match self {
             Ids::Unnumbered => 1,
@@ -59,12 +60,12 @@ impl Ids {
         }
     }
 
-    /// Never true: a vertex has at least one member.
+    /// True if there is no member; no vertex of a graph has such ids.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The id of the member at `index`; none when members are not numbered.
+    /// The id of the member at `index`, from 0; `None` when members are not numbered, or there are not so many.
     pub fn nth(&self, index: u32) -> Option<u32> {
         match self {
             Ids::Unnumbered => None,
@@ -78,7 +79,7 @@ impl Ids {
         (0..self.len()).filter_map(|index| self.nth(index))
     }
 
-    /// The position of the member with this id.
+    /// The position of the member with this id, from 0; `None` if no member has it.
     pub fn position(&self, id: u32) -> Option<u32> {
         match self {
             Ids::Unnumbered => None,
@@ -117,7 +118,7 @@ pub struct Vertex {
 }
 
 impl Vertex {
-    /// Units over all members.
+    /// Units over all members: the size times their number.
     pub fn units(&self) -> u64 {
         self.size * u64::from(self.ids.len())
     }

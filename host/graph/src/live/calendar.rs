@@ -20,7 +20,7 @@ pub const WINDOWS_MAX: usize = 1024;
 /// Most times that one window is in the calendar.
 pub const OCCURRENCES_MAX: usize = 64;
 
-/// Number of a window; the caller gives it.
+/// Number of a window, which the caller chooses; a later window of the same number takes its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WindowId(pub u32);
 
@@ -36,7 +36,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// The window.
+    /// The window of the access.
     pub fn window(self) -> WindowId {
         match self {
             Access::Only(id) | Access::Also(id) | Access::Free(id) => id,
@@ -47,10 +47,11 @@ impl Access {
 /// The rights of a request in windows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rights {
-    /// How it may use the nodes of one of them.
+    /// The way in which it may use the nodes of one window; `None` if it has access to no window.
     pub access: Option<Access>,
     /// Whole seconds after which its job may be ended. The job can then start before a window that is to be filled
     /// ([`WindowTerms::fills`]) although its duration is too long.
+    /// `None` if the job is not ended before its time.
     pub fills: Option<u32>,
 }
 
@@ -80,14 +81,14 @@ impl Sharing {
     }
 }
 
-/// One occurrence of a window. Times are seconds since the epoch.
+/// One occurrence of a window. Times are finite, in seconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WindowSpan {
     /// Allocations without access end by then; at most `start`.
     pub from: f64,
     /// Allocations with access start at this time or later.
     pub start: f64,
-    /// Allocations without access start at this time or later.
+    /// Allocations without access start at this time or later; after `start`.
     pub end: f64,
     /// Allocations with access end by then; at least `end`.
     pub until: f64,
@@ -108,15 +109,16 @@ impl WindowSpan {
 /// The terms of a window, beside its nodes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowTerms {
-    /// Its occurrences.
+    /// Its occurrences, in any order, at most [`OCCURRENCES_MAX`]; without any it keeps nothing.
     pub spans: Vec<WindowSpan>,
     /// Its rule for requests with access to another window of the same nodes.
     pub sharing: Sharing,
-    /// It floats: requests without access take its nodes for this many seconds at most.
+    /// It floats: requests without access take its nodes for this many seconds at most. `None` if it does not float.
     pub float: Option<f64>,
-    /// Preemptible jobs may run until it begins.
+    /// Jobs that may be ended ([`Rights::fills`]) may run until it begins.
     pub fills: bool,
-    /// The units that it keeps of pools, by the name of the pool.
+    /// The units that it keeps of pools, by the name of the pool ([`pool_units`](crate::Resources::pool_units)). A pool that is not
+    /// known is ignored.
     pub amounts: Vec<(String, u64)>,
 }
 
@@ -127,17 +129,17 @@ impl WindowTerms {
     }
 }
 
-/// Why a window is not in the calendar.
+/// The reason for which a window was not put into the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WindowError {
-    /// Its times are not finite numbers in order.
+    /// The times of an occurrence are not finite, or not `from <= start < end <= until`.
     #[error("the times of a window are finite, and its end is later than its start")]
     Times,
     /// [`WINDOWS_MAX`] windows are there already.
     #[error("{WINDOWS_MAX} windows are there already")]
     TooMany,
-    /// The bound of a floating window is not a positive number of seconds.
+    /// The bound of a floating window is not a positive, finite number of seconds.
     #[error("a floating window leaves a positive number of seconds")]
     Float,
     /// It has more than [`OCCURRENCES_MAX`] occurrences.

@@ -23,7 +23,7 @@ pub struct FlowSpan {
     pub start: f64,
     /// When it is expected to end, seconds since the epoch; may be infinite.
     pub end: f64,
-    /// Units.
+    /// Units without a prefix, such as W or B/s.
     pub amount: u64,
 }
 
@@ -53,14 +53,15 @@ impl Resources {
         self.flow_numbers().map(kind).collect()
     }
 
-    /// The least amount of each kind that a request takes.
+    /// The least amount of each kind of [`flow_kinds`](Self::flow_kinds) that a request takes, in units without a prefix; 0 if none.
     pub fn flow_asked(&self, request: &Request) -> Vec<u64> {
         self.flow_numbers().map(|kind| least(request, kind as u32)).collect()
     }
 
-    /// Flow of a kind over time. Running jobs come first, by expected end; jobs of equal end form one span. Jobs that
-    /// end after the first [`FLOW_SPANS_MAX`] ends form one span with the last end. Reservations follow by start, at
-    /// most [`FLOW_SPANS_MAX`], each with the least amount that it takes.
+    /// Flow of a kind over time; `kind` counts in the order of [`flow_kinds`](Self::flow_kinds), and an unknown one has no spans.
+    /// Running jobs come first, by expected end; jobs of equal end form one span. Jobs that end after the first [`FLOW_SPANS_MAX`]
+    /// ends form one span with the last end. Reservations follow by start, at most [`FLOW_SPANS_MAX`], each with the least amount
+    /// that it takes.
     pub fn flow_spans(&self, kind: usize) -> Vec<FlowSpan> {
         let Some(number) = self.flow_numbers().nth(kind) else { return Vec::new() };
         let flows = &self.machine.graph.flows;

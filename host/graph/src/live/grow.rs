@@ -12,6 +12,9 @@ use crate::live::take::{self, Selection};
 impl Resources {
     /// Adds a selection to a job that holds resources, with the checks of [`allocate`](Self::allocate). The end does
     /// not change. Units that the job holds exclusively cannot be added again.
+    ///
+    /// # Errors
+    /// The job holds nothing, a node is down, or a unit or flow is not free. Nothing was changed then.
     pub fn grow(&mut self, id: JobId, selection: &Selection) -> Result<(), LedgerError> {
         let Some(held) = self.allocation(id) else { return Err(LedgerError::Unknown(id)) };
         let (start, end) = (held.start, held.end);

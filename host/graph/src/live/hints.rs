@@ -13,10 +13,10 @@ use crate::live::take::Match;
 /// Takes inside a node: position in the node's template, and share.
 type Inside = Vec<(u32, Share)>;
 
-/// The tentative place of one reservation.
+/// The tentative place of one reservation. A reservation fixes a start; a place may change until then.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlaceHint {
-    /// The job.
+    /// The job that has the reservation.
     pub job: JobId,
     /// Broker ranks in order, and the takes on each of them.
     nodes: Vec<(Vec<u32>, Inside)>,

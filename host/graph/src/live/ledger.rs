@@ -18,12 +18,12 @@ use crate::live::index::Index;
 use crate::live::share::{self, Share, Taken};
 use crate::live::take::{Match, Selection, Take, What, count, each_pool, nodes, position};
 
-/// The allocation of a job: the units it holds, and since when.
+/// The allocation of a job: the units that it holds, since when, and until when as far as is expected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Allocation {
-    /// When it began, seconds since the epoch.
+    /// Start, in seconds since the epoch.
     pub start: f64,
-    /// When it is expected to end; infinite without limit.
+    /// Expected end, in seconds since the epoch; infinite without a limit. The units stay held beyond it.
     pub end: f64,
     pub(crate) takes: Vec<Take>,
     /// The flow to its nodes, in order of node.
@@ -34,23 +34,23 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    /// Number of nodes still held.
+    /// Number of nodes still held, whole or in part; other execution targets, such as storage nodes, count too.
     pub fn node_count(&self) -> usize {
         nodes(&self.takes).count()
     }
 
-    /// Number of cores still held.
+    /// Number of cores still held, on compute nodes.
     pub fn cores(&self) -> u64 {
         self.cores
     }
 
-    /// Number of GPUs still held.
+    /// Number of GPUs still held, on compute nodes.
     pub fn gpus(&self) -> u64 {
         self.gpus
     }
 }
 
-/// Why the ledger refused.
+/// The reason for which the ledger refused a change. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
@@ -60,18 +60,18 @@ pub enum LedgerError {
     /// The job holds nothing.
     #[error("job {0} holds no resources")]
     Unknown(JobId),
-    /// A unit is held by another job.
+    /// A resource of a node is not free.
     #[error("{what} of rank {rank} is in use")]
     InUse {
         /// The rank.
         rank: u32,
-        /// The resource.
+        /// The resource, such as `core3`.
         what: String,
     },
-    /// A pool above nodes has too few free units.
+    /// A pool or another vertex above nodes has too few free units: its name.
     #[error("{0} is in use")]
     PoolInUse(String),
-    /// A node that is down.
+    /// A node is down: its rank.
     #[error("rank {0} is down")]
     Down(u32),
     /// A resource that the inventory lacks.
@@ -79,7 +79,7 @@ pub enum LedgerError {
     NotThere {
         /// The rank.
         rank: u32,
-        /// The resource.
+        /// The resource, such as `core3`, or `node` for a rank that is not there.
         what: String,
     },
     /// The rank has another host in the inventory.
@@ -95,9 +95,9 @@ pub enum LedgerError {
     /// The end is not after the start, or a time is not a number.
     #[error("not a time span: {start} to {end} (the end must be later)")]
     Span {
-        /// The start as text.
+        /// The start as text, in seconds since the epoch.
         start: String,
-        /// The end as text.
+        /// The end as text, in seconds since the epoch.
         end: String,
     },
 }
@@ -335,7 +335,7 @@ impl Ledger {
     }
 
     /// Releases the units of a job: all, or those on some ranks. True if the job holds nothing any more. Upper
-    /// vertices are released with the last rank.
+    /// vertices are released with all units only, not with the last rank.
     pub(crate) fn release(
         &mut self,
         graph: &Graph,

@@ -12,9 +12,9 @@ use crate::live::resources::Resources;
 /// An amount of one resource type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quantity<'a> {
-    /// The type of resource: `core`, `gpu`, `memory`.
+    /// The resource type, such as `core`, `gpu` or `memory`.
     pub kind: &'a str,
-    /// How many units.
+    /// Number of units, in `unit`.
     pub amount: u64,
     /// Unit of the amount; empty for resources that are counted one by one.
     pub unit: &'a str,
@@ -25,13 +25,13 @@ pub struct Quantity<'a> {
 pub struct NodeRow<'a> {
     /// The broker rank.
     pub rank: u32,
-    /// The name of the host.
+    /// The name of its host.
     pub host: &'a str,
-    /// Where it is, from the top: `/cluster0/rack3/node7`.
+    /// Its containment path, from the top: `/cluster0/rack3/node7`.
     pub path: String,
     /// Properties (RFC 20), in order.
     pub properties: Vec<&'a str>,
-    /// Its resources by type.
+    /// Its resources, summed by type, in order of type.
     pub holds: Vec<Quantity<'a>>,
 }
 
@@ -93,7 +93,7 @@ impl Resources {
         }
     }
 
-    /// All broker ranks in the order that was set, if one is.
+    /// All broker ranks in the order that [`order_nodes`](Self::order_nodes) set; `None` while no order is set.
     pub fn node_order(&self) -> Option<Vec<u32>> {
         let ranking = self.machine.index.ranking()?;
         Some(ranking.nodes.iter().map(|node| self.machine.graph.nodes[*node as usize].rank).collect())

@@ -19,7 +19,7 @@ use crate::live::{share, take};
 /// Most different times at which nodes come free that are told apart; the later ones are told as one.
 pub const FREE_TIMES_MAX: usize = 16;
 
-/// The first test that a node fails, in the order of this list.
+/// The first test that a node fails for one request, in the order of this list; the last two are no failures.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub enum NodeTest {
@@ -31,20 +31,20 @@ pub enum NodeTest {
     TooSmall,
     /// It must be idle, and jobs hold a part of it.
     NotIdle {
-        /// When the last of these is expected to end; infinite without limit.
+        /// Time at which the last of these is expected to end, in seconds since the epoch; infinite without limit.
         until: f64,
     },
     /// Jobs hold all that it could give.
     InUse {
-        /// When enough of it is expected to be free; infinite without limit.
+        /// Time at which enough of it is expected to be free, in seconds since the epoch; infinite without limit.
         until: f64,
     },
     /// Jobs hold a part of it, and the rest is too little.
     Partly {
-        /// When enough of it is expected to be free; infinite without limit.
+        /// Time at which enough of it is expected to be free, in seconds since the epoch; infinite without limit.
         until: f64,
     },
-    /// It could give a part of what is asked for, and the reservation of a job is likely to be placed on it.
+    /// It could give a part of what is asked for, and the reservation of this job, the first by start, is likely to be placed on it.
     Promised(JobId),
     /// It could give a part of what is asked for.
     Free,
@@ -87,19 +87,19 @@ impl NodeTest {
 /// The present state of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeNow {
-    /// It takes jobs.
+    /// True if it accepts jobs.
     pub up: bool,
     /// Its cores.
     pub cores: u64,
-    /// Of these, free ones.
+    /// Of these, the ones that no job holds, also while it is down.
     pub free_cores: u64,
     /// Its GPUs.
     pub gpus: u64,
-    /// Of these, free ones.
+    /// Of these, the ones that no job holds, also while it is down.
     pub free_gpus: u64,
-    /// The jobs that hold something of it, by expected end: with the number of its cores that each holds.
+    /// The jobs that hold something of it, by expected end, each with the number of its cores on this node.
     pub jobs: Vec<(JobId, u64)>,
-    /// Jobs whose reservations are likely to be placed on it.
+    /// Jobs whose reservations are likely to be placed on it, by start.
     pub promised: Vec<JobId>,
 }
 
@@ -123,7 +123,7 @@ fn needs_inside(request: &Request) -> Vec<&Need> {
     needs
 }
 
-/// Why no request of several may use a node, though it is idle.
+/// The reason for which no request of several may use a node, though it is idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum NodeRefusal {
@@ -136,8 +136,8 @@ pub enum NodeRefusal {
 }
 
 impl Resources {
-    /// The nodes that are up and idle and of no use to any of these requests at this time, by what comes closest to a use;
-    /// each node once. Looks at no further request when every node has a use.
+    /// The nodes that are up and idle and of no use to any of these requests at `now` (seconds since the epoch), by what comes closest to
+    /// a use; each node once. Looks at no further request when every node has a use.
     pub fn idle_without_use<'r>(
         &self,
         requests: impl Iterator<Item = &'r Request>,
@@ -179,8 +179,8 @@ impl Resources {
         rows
     }
 
-    /// Every node that was not removed under the first test that it fails, seen from `now`: each node once. A request that
-    /// waits may well find free nodes, but too few of them together.
+    /// Every node that was not removed under the first test that it fails, seen from `now` (seconds since the epoch): each node once, in
+    /// the order of the tests and then of times. A request that waits may well find free nodes, but too few of them together.
     pub fn node_tests(&self, request: &Request, now: f64) -> Vec<(NodeTest, Idset)> {
         let (machine, graph) = (&self.machine, &*self.machine.graph);
         let eligible = machine.eligible(request);
@@ -228,7 +228,7 @@ impl Resources {
         merge(rows.into_values().collect())
     }
 
-    /// The present state of the node of this rank; `None` for a rank that is not there.
+    /// The present state of the node of this rank; `None` for a rank that is not there or was removed.
     pub fn node_now(&self, rank: u32) -> Option<NodeNow> {
         let (machine, graph) = (&self.machine, &*self.machine.graph);
         let node = *graph.by_rank.get(&rank)?;
@@ -256,14 +256,14 @@ impl Resources {
         })
     }
 
-    /// The rank of a host.
+    /// The rank of a host, of several the first node; `None` for an unknown host. Removed nodes are found too.
     pub fn rank_of(&self, host: &str) -> Option<u32> {
         let graph = &*self.machine.graph;
         let node = (0..graph.nodes.len() as u32).find(|node| graph.host(*node) == host)?;
         Some(graph.nodes[node as usize].rank)
     }
 
-    /// The hosts of ranks, in order of rank.
+    /// The hosts of ranks, in order of rank. Unknown ranks are left out, removed ones are not.
     pub fn hosts_of(&self, ranks: &Idset) -> Vec<&str> {
         let graph = &*self.machine.graph;
         ranks.iter().filter_map(|rank| Some(graph.host(*graph.by_rank.get(&rank)?))).collect()

@@ -16,7 +16,7 @@ use crate::live::resources::Resources;
 /// Path prefix of nodes on machines without a site's graph: `/cluster0/HOST`.
 const ROOT: &str = "/cluster0/";
 
-/// No vertex has this path.
+/// No vertex has this containment path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("could not find path '{0}' in resource graph")]
 pub struct UnknownPath(pub String);
@@ -40,7 +40,7 @@ impl Resources {
         if clear { Ok(found) } else { Err(unknown()) }
     }
 
-    /// Whether a path is known.
+    /// True if a vertex of the machine has this containment path.
     pub fn has_path(&self, path: &str) -> bool {
         self.spots(path).is_ok()
     }
@@ -60,6 +60,9 @@ impl Resources {
     }
 
     /// True if the vertex of a path is itself marked down.
+    ///
+    /// # Errors
+    /// The path is unknown.
     pub fn is_marked_down(&self, path: &str) -> Result<bool, UnknownPath> {
         Ok(self.spots(path)?.into_iter().any(|spot| self.machine.levels.is_marked(spot)))
     }
@@ -207,7 +210,7 @@ impl Resources {
         self.forget_answers(0..self.graph().nodes.len() as u32, true);
     }
 
-    /// The types and properties in these rules that no vertex of this machine has.
+    /// The types and properties in these rules that no vertex of this machine has, in words; empty if all are there.
     pub fn missing_of(&self, rules: &SiteRules) -> Vec<String> {
         let graph = self.graph();
         let there =
@@ -248,7 +251,7 @@ pub struct VertexMarks {
     pub down: Vec<String>,
     /// Vertices that are up although the machine's description says they are down.
     pub up: Vec<String>,
-    /// Path, property and value; without a value the property was removed.
+    /// Path, property and value; `None` for a property that was removed.
     pub properties: Vec<(String, String, Option<String>)>,
 }
 
@@ -296,7 +299,7 @@ impl Resources {
     }
 
     /// Sets the marks and properties of [`vertex_marks`](Self::vertex_marks) on a machine that was read again. Returns
-    /// the paths that it does not have.
+    /// the paths that it does not have, which are left out.
     pub fn restore_marks(&mut self, marks: &VertexMarks) -> Vec<String> {
         let mut unknown = Vec::new();
         let mut note = |result: Result<bool, UnknownPath>| unknown.extend(result.err().map(|error| error.0));

@@ -40,7 +40,7 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// All of them, in the order of their numbers.
+    /// All placements, in the order of their numbers.
     pub const ALL: [Placement; 14] = [
         Placement::First,
         Placement::Low,
@@ -62,12 +62,12 @@ impl Placement {
     pub const NAMES: &'static str = "first, low, high, pack, spread, lonode, hinode, firstnodex, lonodex, hinodex, \
                                      locality, variation, power or ranked";
 
-    /// The placement with this name; see [`NAMES`](Self::NAMES).
+    /// The placement with this name, one of [`NAMES`](Self::NAMES); `None` for any other text.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|p| p.name() == name)
     }
 
-    /// Its name.
+    /// Its name in configurations and messages.
     pub fn name(self) -> &'static str {
         match self {
             Placement::First => "first",

@@ -66,11 +66,15 @@ impl Planning {
 
 impl Resources {
     /// Resources for a start at `now` that is expected to end at `end` (may be infinite), such that every running
-    /// allocation keeps its units and every reservation that starts before `end` can still start on time.
+    /// allocation keeps its units and every reservation that starts before `end` can still start on time. Both times are in
+    /// seconds since the epoch.
     ///
     /// Exact if reservations request cores or gpus on any nodes. Otherwise places outside of the likely places of
     /// reservations are tried first, then all others, with a check whether the reservations fit elsewhere. A
     /// placement that only an exhaustive search finds is missed.
+    ///
+    /// # Errors
+    /// [`NoFit`]: too little is free, the start would delay a reservation, or it would meet a window.
     pub fn match_now(
         &mut self,
         request: &Request,
@@ -159,7 +163,8 @@ impl Resources {
         (now < miss.until && *helped == self.helped(request)).then_some(*miss)
     }
 
-    /// [`NoFit::WouldDelay`], with the answer of [`match_now`](Self::match_now), where it is known without a search.
+    /// The job and the time of [`NoFit::WouldDelay`], as [`match_now`](Self::match_now) finds them, where they are known without a
+    /// search. `None` if no reservation is delayed, or only a search decides.
     pub fn delay_by_counts(&mut self, request: &Request, now: f64, end: f64) -> Option<(JobId, f64)> {
         if !self.machine.reservations.any_before(end) {
             return None;
@@ -168,8 +173,8 @@ impl Resources {
     }
 
     /// The cores that reservations leave, for [plain](Request::plain_cores) requests: descending numbers of cores
-    /// with times. A start now of more cores than a number delays a reservation if it ends after the time of that
-    /// number. `None` if only a search decides.
+    /// with times, in seconds since the epoch. A start now of more cores than a number delays a reservation if it ends after the
+    /// time of that number. An empty list is no limit. `None` if only a search decides.
     pub fn core_limits(&mut self, now: f64) -> Option<Vec<(u64, f64)>> {
         if self.machine.reservations.is_empty() {
             return Some(Vec::new());
@@ -186,7 +191,7 @@ impl Resources {
         self.planning.searches
     }
 
-    /// True if the request did not fit and no change since could help it.
+    /// True if the request did not fit, and no change since could help it. False for a request that was not tried.
     pub fn is_known_miss(&self, request: &Request) -> bool {
         self.planning.misses.get(&request.shape).is_some_and(|helped| *helped == self.helped(request))
     }
@@ -213,8 +218,8 @@ impl Resources {
         ask(Plan::current(&mut self.planning.plan, &self.machine, now), &self.machine)
     }
 
-    /// The earliest time at which the request could start for `duration` seconds (may be infinite), if running
-    /// allocations end as expected, reservations start on time, and no further job arrives; `now` if it fits now.
+    /// The earliest time (seconds since the epoch) at which the request could start for `duration` seconds (may be infinite), if
+    /// running allocations end as expected, reservations start on time, and no further job arrives; `now` if it fits now.
     /// `None` if it never fits on nodes that are up.
     ///
     /// Allocations whose expected end has passed are assumed to end right after `now`.
@@ -222,12 +227,13 @@ impl Resources {
         self.earliest_from(request, now, now, duration)
     }
 
-    /// The same for a start at `from` or later; both times in seconds since the epoch.
+    /// As [`earliest`](Self::earliest), for a start at `from` or later; both times in seconds since the epoch.
     pub fn earliest_from(&mut self, request: &Request, now: f64, from: f64, duration: f64) -> Option<f64> {
         self.earliest_expected(request, (now, from), (duration, duration))
     }
 
-    /// The same for a job that is expected to take the first duration, and may take the second, which windows must leave it.
+    /// As [`earliest_from`](Self::earliest_from), for a job that is expected to take the first duration, and may take the second, which
+    /// windows must leave it. The pairs are `(now, from)`, in seconds since the epoch, and the durations, in seconds.
     pub fn earliest_expected(
         &mut self,
         request: &Request,
@@ -283,8 +289,8 @@ impl Resources {
         )
     }
 
-    /// The hints of the plan, for a checkpoint. `request` returns the requests of waiting jobs; hints of other jobs,
-    /// or of another request of the same job, are dropped. Afterwards the plan is rebuilt from these hints and no
+    /// The hints of the plan, for a checkpoint. `request` returns the requests of waiting jobs, `None` for any other job; hints of
+    /// other jobs, or of another request of the same job, are dropped. Afterwards the plan is rebuilt from these hints and no
     /// miss is known, as after [`restore_hints`](Self::restore_hints).
     pub fn settle_hints(&mut self, request: impl Fn(JobId) -> Option<Arc<Request>>) -> Vec<PlaceHint> {
         let mut plan = self.planning.plan.take().map(|plan| plan.outline());

@@ -23,7 +23,7 @@ use crate::live::{flow_shortage, level_shortage, why};
 /// Numbers of vertices and edges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VertexCounts {
-    /// Vertices.
+    /// Vertices of the machine; each member of a run of identical ones counts.
     pub vertices: u64,
     /// Edges of the containment tree, each in one direction, and of other subsystems.
     pub edges: u64,
@@ -55,16 +55,23 @@ impl Resources {
     }
 
     /// Compiles the resource section and constraints of a jobspec.
+    ///
+    /// # Errors
+    /// [`RequestError`]: the request is too large, or names resources in a way that has no meaning here. A type that the machine lacks
+    /// is no error; such a request is unsatisfiable.
     pub fn compile(&mut self, jobspec: &Jobspec) -> Result<Arc<Request>, RequestError> {
         self.shapes.compile(&self.machine.graph, &self.types, jobspec)
     }
 
     /// [`compile`](Self::compile), done once for a jobspec that the caller keeps for many jobs.
+    ///
+    /// # Errors
+    /// As [`compile`](Self::compile).
     pub fn compile_shared(&mut self, jobspec: &Arc<Jobspec>) -> Result<Arc<Request>, RequestError> {
         self.shapes.compile_shared(&self.machine.graph, &self.types, jobspec)
     }
 
-    /// The same request with exclusive nodes (`true`), or as its resources say.
+    /// The same request with every node on which it takes anything exclusive (`true`), or as its resources say (`false`).
     pub fn with_whole_nodes(&mut self, request: &Arc<Request>, whole_nodes: bool) -> Arc<Request> {
         self.shapes.with_whole_nodes(&self.machine.graph, request, whole_nodes)
     }
@@ -73,6 +80,9 @@ impl Resources {
     /// this instance alone (RFC 20: with a leading `+`) come and go, and so do those that a site's services set: a request
     /// that needs other nodes to have them is satisfiable, and [`Resources::shortage`] says what it waits for. The same holds for
     /// every property while those that services set before are not known ([`Resources::set_properties_unread`]).
+    ///
+    /// # Errors
+    /// [`Unsatisfiable`] names what is missing.
     pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
         match self.properties_unread() {
             true => self.satisfiable_by_other_properties(request),
@@ -82,6 +92,9 @@ impl Resources {
 
     /// Whether the idle machine satisfies the request, whatever properties its nodes have: the question about a job that
     /// waits, for which only what is removed for good is final.
+    ///
+    /// # Errors
+    /// [`Unsatisfiable`] names what is missing.
     pub fn satisfiable_by_other_properties(&self, request: &Request) -> Result<(), Unsatisfiable> {
         let known = self.satisfiability(request);
         if known.unmet.is_some() { Ok(()) } else { known.result.clone() }
@@ -144,7 +157,8 @@ impl Resources {
         }
     }
 
-    /// The properties that nodes would have to be given before a request could start, in words.
+    /// The properties that nodes would have to be given before a request could start, in words; `None` if other properties are not what it
+    /// needs.
     pub fn unmet_properties(&self, request: &Request) -> Option<String> {
         if !request.by_property {
             return None;

@@ -35,7 +35,8 @@ impl Resources {
     /// Makes the reservation of a job anew: its earliest start beside running jobs and all reservations with a start
     /// before its present one. The job must request a number of cores on any nodes, [`can_renew`](Self::can_renew) must
     /// have been true at `now`, and since then only calls of this function and starts of jobs that it allowed may have
-    /// changed anything. `None` if the job can start now: then its reservation is dropped.
+    /// changed anything. Times are in seconds since the epoch. `None` if the job can start now, which drops its reservation, or
+    /// if it has no reservation.
     pub fn renew(&mut self, id: JobId, now: f64) -> Option<f64> {
         let of = self.machine.reservations.get(id)?.clone();
         let sooner = self.with_plan(now, |plan, machine| plan.sooner(machine, now, &of)).unwrap_or(of.start);

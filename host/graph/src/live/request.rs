@@ -123,7 +123,7 @@ impl Need {
     }
 }
 
-/// A compiled request. See [`Resources::compile`](crate::Resources::compile).
+/// The resources, constraints and rights in windows of a job, [compiled](crate::Resources::compile) for one machine.
 #[derive(Debug)]
 pub struct Request {
     pub(crate) shape: ShapeId,
@@ -166,49 +166,49 @@ pub(crate) enum Kind {
 }
 
 impl Request {
-    /// Its shape.
+    /// The number that it shares with all requests for the same.
     pub fn shape(&self) -> ShapeId {
         self.shape
     }
 
-    /// Fewest nodes, 0 when the request names none.
+    /// Fewest nodes; 0 if the request names none, as one for cores on any nodes.
     pub fn min_nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// Fewest cores requested; exclusive nodes may add more.
+    /// Fewest cores requested, 0 if it names none; exclusive nodes may add more ([`least_cores`](crate::Resources::least_cores)).
     pub fn min_cores(&self) -> u32 {
         self.cores
     }
 
-    /// The number of cores, if the request is for a fixed number of cores on any nodes and nothing else.
+    /// The number of cores, if the request is for a fixed number of cores on any nodes and nothing else; else `None`.
     pub fn plain_cores(&self) -> Option<u32> {
         let plain = self.fixed && matches!(self.fungible, Some((Kind::Core, _)));
         plain.then_some(self.cores)
     }
 
-    /// How it may use the nodes of a window.
+    /// The way in which it may use the nodes of a window; `None` if it has access to no window.
     pub fn access(&self) -> Option<Access> {
         self.rights.access
     }
 
-    /// The seconds after which its job may be ended before a window that is to be filled.
+    /// The seconds after which its job may be ended before a window that is to be filled; `None` if it may not be ended.
     pub fn fills(&self) -> Option<f64> {
         self.rights.fills.map(f64::from)
     }
 
-    /// Fewest GPUs requested.
+    /// Fewest GPUs requested; 0 if it names none.
     pub fn min_gpus(&self) -> u32 {
         self.gpus
     }
 
-    /// Fewest slots.
+    /// Fewest slots; 0 if it names none.
     pub fn nslots(&self) -> u32 {
         self.slots
     }
 }
 
-/// Why a jobspec cannot be compiled.
+/// The fault for which a jobspec is not compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
@@ -218,7 +218,7 @@ pub enum RequestError {
     /// A node cannot contain a node.
     #[error("resources ask for a node inside a node")]
     NodeInNode,
-    /// A count does not fit in 32 bits.
+    /// The least count of a type (node, core, gpu or slot) does not fit in 32 bits: the count and the type.
     #[error("resources ask for {0} of type {1}; more than 4294967295 can not be counted")]
     Count(u64, String),
     /// Its `xor_slot`s can be chosen in more than [`ALTERNATIVES_MAX`] ways.

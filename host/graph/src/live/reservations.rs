@@ -13,21 +13,21 @@ use crate::live::request::Request;
 /// Most reservations in force.
 pub const RESERVATIONS_MAX: usize = 65_536;
 
-/// Why a reservation was not made.
+/// The reason for which a reservation was not made. Nothing was changed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReserveError {
     /// The job has a reservation already.
     #[error("job {0} has a reservation already")]
     Exists(JobId),
-    /// The start is not a time, or the duration not positive.
+    /// The start is not finite, or the duration is not positive.
     #[error(
         "not a reservation: start {start}, duration {duration} (a finite start and a positive duration are)"
     )]
     Span {
-        /// The start.
+        /// The start, in seconds since the epoch.
         start: f64,
-        /// The duration.
+        /// The duration, in seconds.
         duration: f64,
     },
     /// [`RESERVATIONS_MAX`] reservations are in force.

@@ -113,7 +113,7 @@ impl Resources {
         }
     }
 
-    /// Nodes, cores and gpus that are down, whether a job holds them or not. Costs a look at the status of each node.
+    /// Nodes, cores and GPUs that are down, whether a job holds them or not. Costs a look at the status of each node.
     pub fn down_counts(&self) -> (u32, u32, u32) {
         let (graph, index) = (&self.machine.graph, &self.machine.index);
         let down = (0..graph.nodes.len() as u32).filter(|node| index.status(*node) == Status::Down);
@@ -134,7 +134,7 @@ impl Resources {
         partly.count() as u32
     }
 
-    /// Nodes without any job, free cores and free GPUs on those of these ranks that are up.
+    /// Idle nodes, free cores and free GPUs, in this order, on those of these ranks that are up.
     pub fn free_counts(&self, ranks: &Idset) -> (u32, u32, u32) {
         let (graph, index) = (&self.machine.graph, &self.machine.index);
         let up = nodes_of(graph, ranks).filter(|node| index.status(*node) == Status::Up);

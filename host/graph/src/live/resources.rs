@@ -27,7 +27,7 @@ use crate::live::request::{Request, Shapes, Types};
 use crate::live::reservations::ReserveError;
 use crate::live::take::{self, Selection};
 
-/// Counts over the machine. Free means: on a node that is up, and held by no job.
+/// Counts over the compute nodes of a machine, each at most `u32::MAX`. A core or GPU is free if its node is up and no job holds it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Nodes that were not removed.
@@ -38,7 +38,7 @@ pub struct Totals {
     pub gpus: u32,
     /// Nodes that are up.
     pub up_nodes: u32,
-    /// Nodes that are up and idle.
+    /// Nodes that are up and of which no job holds anything.
     pub free_nodes: u32,
     /// Free cores.
     pub free_cores: u32,
@@ -46,7 +46,7 @@ pub struct Totals {
     pub free_gpus: u32,
 }
 
-/// The resources of a machine: the graph, node status, allocations and reservations. See the crate.
+/// The resources of a machine: the graph, node status, allocations, reservations and windows. See the [crate](crate).
 pub struct Resources {
     pub(crate) machine: Machine,
     /// Every node that was not removed, idle: the machine for which satisfiability is decided.
@@ -106,7 +106,7 @@ impl Clone for Resources {
 }
 
 impl Resources {
-    /// The machine that R describes. All nodes are down until [`set_up`](Self::set_up).
+    /// The machine that an R (RFC 20) describes, all nodes down. Fails if R, or a graph of a machine in its `scheduling`, is invalid.
     pub fn from_r(r: &R) -> Result<Self, LoadError> {
         let loaded = compile::r::load(r)?;
         let mut made = Self::from_graph(loaded.graph);
@@ -122,14 +122,14 @@ impl Resources {
         self.unused_topology.as_deref()
     }
 
-    /// The machine that a JGF text describes (RFC 40), all nodes down.
+    /// The machine that a JGF text describes (RFC 40), all nodes down. Fails if the text, or the graph in it, is invalid.
     pub fn from_jgf(text: &str) -> Result<Self, LoadError> {
         let mut made = Self::from_graph(Graph::compile(&Description::from_jgf(text)?)?);
         made.scheduling = Scheduling::Site;
         Ok(made)
     }
 
-    /// The machine that the `[[resource.config]]` entries of a TOML text describe, all nodes down.
+    /// The machine of the `[[resource.config]]` entries of a TOML text, all nodes down. Fails if the text or an entry is invalid.
     pub fn from_toml(text: &str) -> Result<Self, LoadError> {
         Self::from_r(&toml::read(text)?)
     }
@@ -198,7 +198,7 @@ impl Resources {
         }
     }
 
-    /// Advances whenever satisfiability changes: resources are removed, properties are added or removed.
+    /// A number that grows when satisfiability may change: resources are removed, properties or rules of the site change.
     pub fn inventory_version(&self) -> u64 {
         self.inventory_version
     }
@@ -237,7 +237,7 @@ impl Resources {
         self.epoch
     }
 
-    /// Advances on every change.
+    /// A number that grows with every change of node status, allocations, reservations, windows, properties or rules.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -305,7 +305,7 @@ impl Resources {
         self.changed(true, true);
     }
 
-    /// Marks ranks up: they accept jobs. Ranks that are not in the inventory, or were removed, are ignored.
+    /// Marks ranks up: they accept jobs unless [`set_vertex_status`](Self::set_vertex_status) says down. Unknown ranks are ignored.
     pub fn set_up(&mut self, ranks: &Idset) {
         self.set_status(ranks, Status::Up);
     }
@@ -331,7 +331,7 @@ impl Resources {
             .collect()
     }
 
-    /// Ranks that are up.
+    /// Ranks that are up. A rank that is reported up and that a mark keeps down is not among them.
     pub fn up(&self) -> Idset {
         self.ranks_with(Status::Up)
     }
@@ -341,12 +341,12 @@ impl Resources {
         self.ranks_with(Status::Down)
     }
 
-    /// Adds a property to ranks.
+    /// Adds a property (RFC 20) to ranks. Ranks that are not in the inventory are ignored.
     pub fn property_add(&mut self, name: &str, ranks: &Idset) {
         self.edit_property(name, ranks, true);
     }
 
-    /// Removes a property from ranks.
+    /// Removes a property from ranks. Ranks without it are ignored.
     pub fn property_remove(&mut self, name: &str, ranks: &Idset) {
         self.edit_property(name, ranks, false);
     }
@@ -368,9 +368,9 @@ impl Resources {
         self.forget_answers(list, false);
     }
 
-    /// Reserves a start time for a job; later answers of [`match_now`](Self::match_now) and
-    /// [`earliest`](Self::earliest) respect it. The start should come from `earliest`. If it cannot be kept because
-    /// running jobs overstay, the reservation is in force from the first time that is possible.
+    /// Reserves a start time for a job, which later answers of [`match_now`](Self::match_now) and [`earliest`](Self::earliest)
+    /// respect. The start should come from `earliest`. If running jobs overstay, it is in force from the first time that is possible.
+    /// Fails if the job has a reservation, `start` (since the epoch) is not finite, or `duration` (seconds) is not positive.
     pub fn reserve(
         &mut self,
         id: JobId,
@@ -382,7 +382,7 @@ impl Resources {
     }
 
     /// [`reserve`](Self::reserve) for a job that is expected to take the first duration, and may take the second, which
-    /// windows must leave it.
+    /// windows must leave it. Both are in seconds. The errors are those of `reserve`.
     pub fn reserve_expected(
         &mut self,
         id: JobId,
@@ -431,13 +431,13 @@ impl Resources {
         self.machine.reservations.len()
     }
 
-    /// The reservations: job, start, duration, in order of start.
+    /// The reservations in order of start: job, start (seconds since the epoch), duration (seconds, may be infinite).
     pub fn reservations(&self) -> impl Iterator<Item = (JobId, f64, f64)> + '_ {
         self.machine.reservations.iter().map(|r| (r.id, r.start, r.duration))
     }
 
-    /// Allocates a selection to a job. Every unit is checked again: without an allocation nothing changes unless all
-    /// units are free and every node is up.
+    /// Allocates a selection to a job, from `start` to the expected `end` (seconds since the epoch, may be infinite). Fails, without a
+    /// change, if the job holds resources, the end is not after the start, a node is down, or a unit or flow is not free any more.
     pub fn allocate(
         &mut self,
         id: JobId,
@@ -501,8 +501,8 @@ impl Resources {
         Ok(())
     }
 
-    /// Releases the resources of a job on `ranks`, or all of them. True if the job then holds nothing. Ranks on which
-    /// it holds nothing are ignored.
+    /// Releases the resources of a job on `ranks`, or with `None` all of them. Vertices above nodes are released with `None` only. True
+    /// if the job then holds nothing. Ranks on which it holds nothing are ignored. Fails if it holds nothing at all.
     pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
         let graph = self.machine.graph.clone();
         let held = self.machine.ledger.jobs().get(&id);
@@ -531,7 +531,7 @@ impl Resources {
         Ok(last)
     }
 
-    /// Sets the expected end of a job.
+    /// Sets the expected end of a job (since the epoch, may be infinite). Fails if it holds nothing, or the end is not after its start.
     pub fn set_end(&mut self, id: JobId, end: f64) -> Result<(), LedgerError> {
         let span = |start: f64| LedgerError::Span { start: start.to_string(), end: end.to_string() };
         let start = self.machine.ledger.jobs().get(&id).ok_or(LedgerError::Unknown(id))?.start;
@@ -546,7 +546,7 @@ impl Resources {
         Ok(())
     }
 
-    /// The allocation of a job.
+    /// The allocation of a job; `None` if the job holds nothing.
     pub fn allocation(&self, id: JobId) -> Option<&Allocation> {
         self.machine.ledger.jobs().get(&id)
     }

@@ -66,7 +66,7 @@ impl Selection {
         self.nslots
     }
 
-    /// Number of nodes.
+    /// Number of nodes on which it takes anything; other execution targets, such as storage nodes, count too.
     pub fn node_count(&self) -> usize {
         nodes(&self.takes).count()
     }

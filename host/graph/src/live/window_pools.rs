@@ -215,7 +215,7 @@ impl Resources {
         amount(graph, at, text).ok_or_else(of)
     }
 
-    /// True if a job holds units of a pool.
+    /// True if a job holds units of a pool; false for a pool or job that is not known.
     pub fn holds_of_pool(&self, id: JobId, pool: &str) -> bool {
         let (graph, allocation) = (self.graph(), self.machine.ledger.jobs().get(&id));
         let Some((at, allocation)) = find(graph, pool).zip(allocation) else { return false };

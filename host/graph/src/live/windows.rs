@@ -187,10 +187,11 @@ impl Machine {
 }
 
 impl Resources {
-    /// Puts a window with its nodes into the calendar, in the place of one of the same number.
+    /// Puts a window with its nodes into the calendar, in the place of one of the same number. Unknown ranks are ignored.
     ///
     /// # Errors
-    /// Its times are not in order, or there are too many windows. Nothing changes then.
+    /// Times are not in order, the bound of a floating window is not positive and finite, it occurs more than [`OCCURRENCES_MAX`] times, or
+    /// [`WINDOWS_MAX`] windows are there already. Nothing changes then.
     pub fn put_window(&mut self, id: WindowId, ranks: &Idset, terms: WindowTerms) -> Result<(), WindowError> {
         let WindowTerms { mut spans, sharing, float, fills, amounts } = terms;
         if !spans.iter().all(WindowSpan::is_ordered) {
@@ -234,7 +235,7 @@ impl Resources {
     }
 
     /// The window that keeps this request from a start at `now` until `end`, as far as that is known, and the latest end that
-    /// is not known to fail. Costs no search.
+    /// is not known to fail, all in seconds since the epoch. `None` if no such window is known. Costs no search.
     pub fn known_window_miss(&self, request: &Request, now: f64, end: f64) -> Option<(WindowId, f64)> {
         // The told window is that of this end, whichever search found that the shape does not fit.
         let known = self.window_miss_of(request, now).filter(|miss| end > miss.latest(now));
@@ -254,7 +255,7 @@ impl Resources {
     }
 
     /// The end of a start at `now` that a job has because it may be ended then: `latest`, the begin of a window that is to be filled,
-    /// if the job may run for so long at least.
+    /// if the job may run for so long at least; `None` otherwise. Times are in seconds since the epoch.
     pub fn fills_until(&self, request: &Request, window: WindowId, now: f64, latest: f64) -> Option<f64> {
         let after = request.fills()?;
         let own = request.access().is_some_and(|access| access.window() == window);
@@ -263,7 +264,7 @@ impl Resources {
         (fills && latest > now && now + after <= latest).then_some(latest)
     }
 
-    /// The windows that a span meets, once for each occurrence.
+    /// The windows that a span meets, once for each occurrence, by the times from which they keep their nodes.
     pub fn windows_met(&self, start: f64, end: f64) -> Vec<(WindowId, WindowSpan)> {
         self.machine.calendar.meeting(start, end).map(|(id, span, _)| (id, *span)).collect()
     }
@@ -274,7 +275,7 @@ impl Resources {
         nodes.into_iter().flatten().map(|node| self.machine.graph.nodes[node].rank).collect()
     }
 
-    /// The cores of each rank.
+    /// The number of cores of each rank, removed ranks included.
     pub fn cores_by_rank(&self) -> BTreeMap<u32, u64> {
         let graph = &self.machine.graph;
         let cores =
@@ -292,7 +293,8 @@ impl Resources {
             .collect()
     }
 
-    /// For each rank on which jobs hold something, the last expected end of these jobs.
+    /// For each rank on which jobs hold something, the last expected end of these jobs, in seconds since the epoch; infinite without
+    /// limit.
     pub fn busy_until(&self) -> BTreeMap<u32, f64> {
         let mut until: BTreeMap<u32, f64> = BTreeMap::new();
         for allocation in self.machine.ledger.jobs().values() {
@@ -305,7 +307,7 @@ impl Resources {
         until
     }
 
-    /// The ranks on which a job holds something.
+    /// The ranks on which a job holds something; empty if it holds nothing.
     pub fn ranks_held(&self, id: JobId) -> Idset {
         let held = self.machine.ledger.jobs().get(&id).into_iter();
         let nodes = held.flat_map(|allocation| take::nodes(&allocation.takes));

@@ -47,13 +47,14 @@ impl Resources {
         out.finish(whose)
     }
 
-    /// The R of a selection, for the job that gets it. An `expiration` of 0 means none.
+    /// The R of a selection, for the job that gets it. Times are in seconds since the epoch; an `expiration` of 0, or one that is not
+    /// finite, means none.
     pub fn selection_to_r(&self, selection: &Selection, start: f64, expiration: f64) -> R {
         let Selection { takes, flows, nslots } = selection;
         self.of_job(takes, flows, *nslots, (start, expiration))
     }
 
-    /// The R of the allocation of a job. `None` when it holds nothing.
+    /// The R of the allocation of a job, with `expiration` 0 if its expected end is infinite; `None` when it holds nothing.
     pub fn allocation_r(&self, id: JobId) -> Option<R> {
         let allocation = self.allocation(id)?;
         let end = if allocation.end.is_finite() { allocation.end } else { 0.0 };
@@ -93,7 +94,7 @@ impl Resources {
         self.machine.graph.site.is_some()
     }
 
-    /// The resources that jobs hold, as R.
+    /// The resources on nodes that jobs hold, as R without `scheduling`.
     pub fn allocated_r(&self) -> R {
         let (graph, ledger) = (&self.machine.graph, &self.machine.ledger);
         let mut nodes: Vec<u32> = (0..graph.nodes.len() as u32).collect();
@@ -103,7 +104,7 @@ impl Resources {
         write_r::of_nodes(graph, held.iter().map(|(node, takes)| (*node, &takes[..])), Whose::Now)
     }
 
-    /// The resources of nodes that are down, as R.
+    /// The resources of nodes that are down, as R without `scheduling`. Removed nodes are left out.
     pub fn down_r(&self) -> R {
         self.whole(Whose::Now, |status| status == Status::Down)
     }

@@ -27,10 +27,15 @@ impl Resources {
         self.ranks_with(Status::Gone)
     }
 
-    /// Books the resources in `r`, except those on the ranks `already_free`. Nodes that are down are booked too: the
-    /// job runs there. A node of which `r` has every core and gpu is held as a whole. An R with resources that the
-    /// inventory lacks, or that another job holds, is an error and changes nothing. Without remaining ranks nothing
-    /// is booked. Flow is booked even if the capacity of a pool is smaller now: the pool is short until the job ends.
+    /// Books the resources in `r`, except those on the ranks `already_free`, from `start` to the expected `end` (seconds since the
+    /// epoch, may be infinite). Nodes that are down are booked too: the job runs there. A node of which `r` has every core and gpu
+    /// is held as a whole. Vertices above nodes in `r` are booked whatever ranks are free; those that the machine lacks are left
+    /// out. If nothing remains, nothing is booked. Flow is booked even if the capacity of a pool is smaller now: the pool is
+    /// short until the job ends.
+    ///
+    /// # Errors
+    /// The job holds resources, a rank has another host here, a node or a resource of it is not in the inventory, another job holds
+    /// a resource, or the end is not after the start. Nothing was changed then.
     pub fn allocate_r(
         &mut self,
         id: JobId,

@@ -23,22 +23,22 @@ pub struct RestoredEvent {
     pub time: f64,
     /// Name of the event.
     pub name: String,
-    /// JSON text of the context.
+    /// JSON text of the context (RFC 18); `None` without one.
     pub context: Option<String>,
 }
 
-/// The content of the database.
+/// The content of the database; the default is that of a new instance.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Restored {
-    /// Time of the instance's first start, on its clock. Ids count from here.
+    /// Time of the instance's first start, on its clock, in seconds since the epoch. Ids count from here.
     pub epoch: f64,
     /// Jobspecs by row.
     pub specs: BTreeMap<i64, Arc<str>>,
     /// Accepted jobs with the rows of their jobspecs.
     pub jobs: Vec<(JobId, i64)>,
-    /// Events of jobs.
+    /// Events of jobs, in the order in which they were committed.
     pub events: Vec<RestoredEvent>,
-    /// The KVS.
+    /// Keys and values of the KVS.
     pub values: Vec<(String, Arc<[u8]>)>,
     /// Single values by name.
     pub facts: BTreeMap<String, String>,

@@ -10,11 +10,11 @@ use smallvec::SmallVec;
 pub struct Term {
     /// The job.
     pub job: u64,
-    /// First second.
+    /// First second, 0 or more.
     pub start: i64,
-    /// One past the last second.
+    /// One past the last second; [`FOREVER`](crate::FOREVER) for a booking without end.
     pub end: i64,
-    /// True for a reservation.
+    /// True for a reservation, false for an allocation.
     pub reserve: bool,
 }
 
@@ -27,13 +27,13 @@ pub enum Item {
         vertex: VertexId,
         /// Its level; the root has 1.
         level: usize,
-        /// Number of its units.
+        /// Number of its units in the selection.
         units: u64,
         /// True if no other job can use them.
         exclusive: bool,
         /// True if the vertex above is held exclusively, and this one by implication.
         implied: bool,
-        /// Its label in the request.
+        /// Its label in the request; `None` if it has none.
         label: Option<String>,
     },
     /// An edge, listed after the vertex at its end.
@@ -50,11 +50,11 @@ pub enum Item {
 pub struct Booked {
     /// Vertices and edges, children before parents.
     pub items: Vec<Item>,
-    /// First second.
+    /// First second; 0 for a selection without times.
     pub start: i64,
-    /// One past the last second.
+    /// One past the last second; [`FOREVER`](crate::FOREVER) for a booking without end, 0 for a selection without times.
     pub end: i64,
-    /// The queue in the jobspec.
+    /// The queue in the jobspec; `None` if the jobspec names none.
     pub queue: Option<String>,
 }
 

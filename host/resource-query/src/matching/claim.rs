@@ -22,7 +22,12 @@ struct Claimed {
 }
 
 impl Matcher {
-    /// Books the vertices of a JGF text; for the shorthand also every vertex below an exclusive one.
+    /// Books the vertices of a JGF text; for the shorthand also every vertex below an exclusive one. Vertices of ranks that the text
+    /// says to be free again are left out.
+    ///
+    /// # Errors
+    /// The text is invalid, names a vertex or an edge that the graph does not have as it says, or lacks the root; a vertex is not free;
+    /// or the job holds something. Nothing is booked then.
     pub fn claim_jgf(&mut self, text: &str, shorthand: bool, term: Term) -> Result<Booked, LoadError> {
         let JgfClaims { vertices: claims, edges, free_ranks: free } = JgfClaims::read(text)?;
         // The position of each vertex of the file that is not free again.
@@ -57,11 +62,18 @@ impl Matcher {
     }
 
     /// The vertices of a JGF text.
+    ///
+    /// # Errors
+    /// The text is invalid, or names a vertex that the graph does not have as it says.
     pub fn named_by_jgf(&self, text: &str) -> Result<BTreeSet<VertexId>, LoadError> {
         JgfClaims::read(text)?.vertices.iter().map(|claim| self.identify(claim)).collect()
     }
 
-    /// Books the nodes of R and their resources. A node of which all resources are named is held exclusively.
+    /// Books the nodes of R (RFC 20) and their resources. A node of which all resources are named is held exclusively.
+    ///
+    /// # Errors
+    /// The dominant subsystem is not containment, the graph lacks a node or a resource of R, a resource is not free, or the job holds
+    /// something. Nothing is booked then.
     pub fn claim_r(&mut self, r: &R, term: Term) -> Result<Booked, LoadError> {
         let fault = |place: String, what: String| LoadError::new("R", place, what);
         let containment = self.model.name(CONTAINMENT).filter(|s| *s == self.dominant);
@@ -114,7 +126,7 @@ impl Matcher {
         self.claim_units(&all, &units, term).map_err(|what| fault("execution".to_owned(), what))
     }
 
-    /// The ranks of an R.
+    /// The ranks of an R, as the ranks of vertices.
     pub fn ranks_of(r: &R) -> BTreeSet<i64> {
         let ranks: Idset = r.ranks();
         ranks.iter().map(i64::from).collect()

@@ -10,7 +10,7 @@ use super::booked::{Booked, Item};
 use super::ledger::Ledger;
 use super::matcher::Matcher;
 
-/// The aggregates of vertices, by type.
+/// The aggregates of vertices, by type: texts such as `used:4, total:8`.
 pub type Usage = BTreeMap<VertexId, BTreeMap<String, String>>;
 
 struct Search {
@@ -24,12 +24,18 @@ struct Search {
 impl Matcher {
     /// The vertices that satisfy an expression with those above them, children before parents; with `agfilter=true`
     /// also their aggregates.
+    ///
+    /// # Errors
+    /// The expression is invalid.
     pub fn find(&self, text: &str) -> Result<(Booked, Usage), FindError> {
         let search = self.searched(text)?;
         Ok((Booked { items: search.items, ..Booked::default() }, search.usage))
     }
 
-    /// The vertices that satisfy an expression, in the order they were added.
+    /// The vertices that satisfy an expression, in the order they were added; none if no vertex does.
+    ///
+    /// # Errors
+    /// The expression is invalid.
     pub fn holding(&self, text: &str) -> Result<Vec<VertexId>, FindError> {
         let mut holding = self.searched(text)?.holding;
         holding.sort_unstable();

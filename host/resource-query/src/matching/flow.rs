@@ -24,7 +24,7 @@ use super::matcher::Matcher;
 use super::request::Want;
 use super::ways::{Way, sums};
 
-/// Why no flow was booked.
+/// The reason for which no flow was booked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlowError {
@@ -60,7 +60,10 @@ struct Wish<'a> {
 }
 
 impl Matcher {
-    /// The hops of a path on which this much is free throughout an interval, both ends included.
+    /// The hops of a path on which this much is free throughout an interval (seconds), both ends included.
+    ///
+    /// # Errors
+    /// The subsystem or an end is unknown, or no path has this much left on every hop.
     pub fn route(
         &self,
         subsystem: &str,
@@ -215,8 +218,10 @@ impl Matcher {
         }
     }
 
-    /// Books flow for a job on every hop from a source to a consumer; returns the hops. On an error nothing was
-    /// booked.
+    /// Books flow for a job on every hop from a source to a consumer; returns the hops.
+    ///
+    /// # Errors
+    /// As [`route`](Self::route), the times are invalid, or the job holds a hop in another way. Nothing was booked then.
     pub fn flow(
         &mut self,
         subsystem: &str,

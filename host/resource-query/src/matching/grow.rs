@@ -9,7 +9,10 @@ use fluxgate_graph::description::{LoadError, Name, VertexId};
 use super::matcher::Matcher;
 
 impl Matcher {
-    /// Adds the vertices of a JGF text that the graph lacks. On an error nothing changes.
+    /// Adds the vertices of a JGF text that the graph lacks.
+    ///
+    /// # Errors
+    /// The text is invalid, or the graph would break a rule of RFC 4. Nothing changes then.
     pub fn attach(&mut self, text: &str) -> Result<(), LoadError> {
         let mut model = self.model.clone();
         model.attach_jgf(text)?;
@@ -18,14 +21,15 @@ impl Matcher {
         Ok(())
     }
 
-    /// Removes the vertices at a path, with all vertices below them. Jobs lose the vertices that they held there. False
-    /// if the path is unknown or is that of the root.
+    /// Removes the vertices at a path, with all vertices below them. Jobs lose the vertices that they held there. False,
+    /// without a change, if the path is unknown or the root would be removed.
     pub fn remove_path(&mut self, path: &str) -> bool {
         let roots = self.model.at_path(path);
         self.take_out(&roots)
     }
 
-    /// Removes the vertices of these ranks, with all vertices below them. False if there are none.
+    /// Removes the vertices of these ranks, with all vertices below them. False, without a change, if there are none or the root would be
+    /// removed.
     pub fn remove_ranks(&mut self, ranks: &BTreeSet<i64>) -> bool {
         let all = self.model.vertices();
         let roots: Vec<VertexId> =

@@ -25,11 +25,11 @@ use super::ways::Way;
 /// The settings of a matcher.
 #[derive(Debug, Clone)]
 pub struct Setup {
-    /// Which of several fitting selections is taken.
+    /// The preference by which one of several fitting selections is taken.
     pub policy: Policy,
-    /// The subsystems to walk, the dominant one first.
+    /// The subsystems to walk, the dominant one first; at least one.
     pub subsystems: Vec<String>,
-    /// The aggregates, such as `ALL:core,rack:node`.
+    /// The aggregates, such as `ALL:core,rack:node`; empty for none.
     pub prune: String,
     /// True if neighbouring slots are alternatives (`slot` among `slot`s, and `xor_slot`).
     pub flexible: bool,
@@ -132,7 +132,7 @@ pub struct Matcher {
     pub(super) messages: String,
 }
 
-/// Why a matcher could not be set up.
+/// The fault for which a matcher was not set up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetupError {
@@ -145,7 +145,10 @@ pub enum SetupError {
 }
 
 impl Matcher {
-    /// A matcher on a model without bookings.
+    /// A matcher on a model, without bookings.
+    ///
+    /// # Errors
+    /// There is no subsystem, one is unknown or has no root, or the pruning spec is invalid.
     pub fn new(mut model: Model, setup: &Setup) -> Result<Matcher, SetupError> {
         let mut subsystems = Vec::new();
         for name in &setup.subsystems {
@@ -259,7 +262,7 @@ impl Matcher {
         &self.model
     }
 
-    /// Compiles a jobspec with the names of this matcher.
+    /// Compiles a jobspec with the names of this matcher; the request is for this matcher only.
     pub fn compile(&mut self, jobspec: &fluxgate_formats::jobspec::Jobspec) -> Request {
         let mut request = Request::compile(&mut self.model, jobspec);
         request.shape = self.parked.shape(&request);
@@ -268,6 +271,9 @@ impl Matcher {
     }
 
     /// Sets a property of a vertex.
+    ///
+    /// # Errors
+    /// [`ModelError::NoVertex`]: the vertex is unknown or was removed.
     pub fn set_property(&mut self, v: VertexId, key: &str, value: &str) -> Result<(), ModelError> {
         self.model.set_property(v, key, value)?;
         self.inventory += 1;
@@ -277,6 +283,9 @@ impl Matcher {
     }
 
     /// Sets the state of a vertex; the vertices below it become unavailable with it.
+    ///
+    /// # Errors
+    /// [`ModelError::NoVertex`]: the vertex is unknown or was removed.
     pub fn set_state(&mut self, v: VertexId, state: State) -> Result<(), ModelError> {
         let before = self.model.set_state(v, state)?;
         if (before == State::Up) != (state == State::Up) {
@@ -329,7 +338,7 @@ impl Matcher {
         self.told_visits = (before + self.visits.0, after + self.visits.1);
     }
 
-    /// The messages of the last operation, for people.
+    /// The messages since the last call, for people; they are not kept.
     pub fn take_messages(&mut self) -> String {
         std::mem::take(&mut self.messages)
     }

@@ -30,7 +30,7 @@ impl Op {
         ("without_allocating_future", Op::WithoutAllocatingFuture),
     ];
 
-    /// The operation with this name.
+    /// The operation with this name; `None` for any other text.
     pub fn parse(text: &str) -> Option<Op> {
         Op::ALL.iter().find(|(name, _)| *name == text).map(|(_, op)| *op)
     }
@@ -46,16 +46,16 @@ impl Op {
     }
 }
 
-/// Why a request was not matched.
+/// The reason for which a request was not matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Miss {
-    /// It does not fit now; it may fit later.
+    /// It does not fit at the times that the operation looks at; it may fit later.
     #[error("no matching resources are free")]
     Busy,
-    /// Never on this machine.
+    /// It can never be satisfied. [`Op::AllocateWithSatisfiability`] also says so if it names more nodes than are up.
     #[error("the request cannot be satisfied")]
     Unsatisfiable,
-    /// The request or its times are invalid; messages have details.
+    /// The request or its times are invalid; [`Matcher::take_messages`](crate::Matcher::take_messages) may have details.
     #[error("the request is invalid")]
     Invalid,
 }

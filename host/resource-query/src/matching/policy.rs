@@ -53,6 +53,9 @@ const NAMES: [&str; 10] =
 impl Policy {
     /// Reads a name or a list of parts.
     ///
+    /// # Errors
+    /// The text is neither; the error has the accepted names.
+    ///
     /// ```
     /// use fluxgate_resource_query::Policy;
     /// assert_eq!(Policy::parse("lonode"), Policy::parse("policy=low node_centric=true"));

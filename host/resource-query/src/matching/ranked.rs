@@ -25,14 +25,14 @@ pub struct Described<'m> {
 }
 
 impl Described<'_> {
-    /// Its description.
+    /// Its description as policies get it.
     pub fn row(&self) -> NodeRow<'_> {
         let properties = self.properties.iter().map(String::as_str).collect();
         let (path, holds) = (self.path.clone(), self.holds.clone());
         NodeRow { rank: self.rank, host: self.host, path, properties, holds }
     }
 
-    /// The amount of a kind in it.
+    /// The amount of a kind in it, in the unit of the kind; 0 for a kind that it lacks.
     pub fn amount(&self, kind: &str) -> u64 {
         self.holds.iter().find(|of| of.kind == kind).map_or(0, |of| of.amount)
     }

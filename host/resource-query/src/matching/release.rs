@@ -10,11 +10,11 @@ use super::aggregates::add;
 use super::ledger::Alike;
 use super::matcher::Matcher;
 
-/// Why nothing was released.
+/// The reason for which nothing was released.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// The job holds nothing here.
+    /// The job holds nothing at the vertices or ranks.
     #[error("job {0} holds nothing here")]
     Unknown(u64),
     /// The job does not hold one of the vertices.
@@ -23,7 +23,10 @@ pub enum ReleaseError {
 }
 
 impl Matcher {
-    /// Releases everything that a job holds or has reserved.
+    /// Releases everything that a job holds or has reserved, its flow included.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Unknown`]: the job holds nothing.
     pub fn cancel(&mut self, job: u64) -> Result<(), ReleaseError> {
         self.visits = (0, 0);
         let flowed = self.stop_flow(job);
@@ -50,6 +53,9 @@ impl Matcher {
     }
 
     /// Releases the vertices of these ranks, with all vertices below them. True if the job then holds nothing.
+    ///
+    /// # Errors
+    /// [`ReleaseError::Unknown`]: the job holds nothing there.
     pub fn release_ranks(&mut self, job: u64, ranks: &BTreeSet<i64>) -> Result<bool, ReleaseError> {
         let ranked = self.model.vertices().filter(|v| ranks.contains(&self.model[*v].rank().unwrap_or(-1)));
         let ranked: Vec<VertexId> = ranked.collect();
@@ -59,7 +65,10 @@ impl Matcher {
         self.release(job, &held)
     }
 
-    /// Releases these vertices. True if the job then holds nothing. On an error nothing was released.
+    /// Releases these vertices, but not those below them. True if the job then holds nothing.
+    ///
+    /// # Errors
+    /// The set is empty, or the job does not hold one of the vertices. Nothing was released then.
     pub fn release(&mut self, job: u64, vertices: &BTreeSet<VertexId>) -> Result<bool, ReleaseError> {
         self.told_visits = (0, 0);
         if vertices.is_empty() {

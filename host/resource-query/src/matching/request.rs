@@ -34,7 +34,7 @@ impl Want {
     }
 }
 
-/// A jobspec compiled for one model.
+/// A jobspec compiled for one model: its resources, duration, constraints and queue.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub(crate) wants: Vec<Want>,

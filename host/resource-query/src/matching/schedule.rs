@@ -18,14 +18,17 @@ use super::request::{Request, Want};
 /// The result of a match.
 #[derive(Debug, Clone)]
 pub struct Matched {
-    /// Its start.
+    /// Its start, in seconds; with [`Op::Satisfiability`] the time of the question.
     pub at: i64,
     /// The selection; empty for [`Op::Satisfiability`].
     pub booked: Booked,
 }
 
 impl Matcher {
-    /// Matches a request as of `now`, for a job without bookings.
+    /// Matches a request as of `now` (seconds, 0 or more), for a job without bookings.
+    ///
+    /// # Errors
+    /// [`Miss`]: the request is busy, unsatisfiable or invalid. Nothing is booked then.
     pub fn run(&mut self, request: &Request, op: Op, job: u64, now: i64) -> Result<Matched, Miss> {
         if let Some(miss) = self.parked_miss(request, op, now) {
             return Err(miss);

@@ -9,7 +9,8 @@ use super::matches::RULE;
 use super::{Said, Session, Stream, World};
 
 impl Session {
-    /// Executes a line. Other lines, such as comments, are ignored.
+    /// Executes a line. The errors of a command are text of its answer. Other lines, such as comments, are ignored and have an
+    /// empty answer.
     pub fn obey(&mut self, line: &str, world: &mut dyn World) -> Said {
         let mut said = Said::default();
         let words: Vec<&str> = line.split_whitespace().collect();

@@ -24,9 +24,12 @@ use fluxgate_graph::description::{Model, VertexId};
 /// The environment of a session.
 pub trait World {
     /// The text of a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no text. The session reports the error and goes on.
     fn read(&mut self, path: &str) -> io::Result<String>;
 
-    /// Seconds of a stopwatch that never goes back.
+    /// Seconds of a stopwatch that never goes back; only differences count.
     fn seconds(&mut self) -> f64;
 }
 
@@ -35,19 +38,19 @@ pub trait World {
 pub struct Options {
     /// Format of the graph, one of [`LOAD_FORMATS`].
     pub load_format: String,
-    /// Types to load, separated by commas, for the formats that can leave some out.
+    /// Types to load, separated by commas, for the formats that can leave some out (hwloc); `None` for all.
     pub allow: Option<String>,
-    /// The subsystems to match on, such as `CA` or `C+PA`.
+    /// The subsystems to match on, a name of [`SUBSYSTEMS`] such as `CA` or `C+PA`, in any case of its letters.
     pub subsystems: String,
-    /// The preference, such as `lonode`.
+    /// The match policy, such as `lonode` ([`Policy::parse`]); ignored with `ranked`.
     pub policy: String,
     /// True if nodes are taken in an order that is set ([`Session::order_nodes`]) and not by `policy`.
     pub ranked: bool,
-    /// `simple`, or `flexible` for slots that are alternatives.
+    /// `simple`, or `flexible` for slots that are alternatives ([`Setup::flexible`]).
     pub traverser: String,
-    /// How selections are written, such as `rv1`.
+    /// The format in which selections are written, such as `rv1`: a name of [`Format::ALL`].
     pub match_format: String,
-    /// The aggregates, such as `ALL:core`.
+    /// The aggregates, such as `ALL:core`; empty for none.
     pub prune: String,
     /// True if answers include the time and the number of visited vertices.
     pub elapse: bool,
@@ -90,7 +93,7 @@ pub const SUBSYSTEMS: [(&str, &[&str]); 14] = [
     ("ALL", &["containment", "ibnet", "ibnetbw", "pfs1bw", "power"]),
 ];
 
-/// Why a session could not be opened.
+/// The fault for which a session was not opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -131,9 +134,9 @@ pub enum Stream {
 /// The answer to a command, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Said {
-    /// Texts and their streams.
+    /// Texts and their streams, in order; no text is empty.
     pub parts: Vec<(Stream, String)>,
-    /// True if the session is over.
+    /// True if the session is over, after `quit`.
     pub quit: bool,
 }
 
@@ -157,7 +160,7 @@ impl Said {
         self.say(Stream::Reason, format!("  {text}\n"));
     }
 
-    /// All text on one stream.
+    /// All text on one stream; empty if there is none.
     pub fn text(&self, stream: Stream) -> String {
         self.parts.iter().filter(|(s, _)| *s == stream).map(|(_, text)| text.as_str()).collect()
     }
@@ -188,6 +191,9 @@ pub struct Session {
 
 impl Session {
     /// Loads a graph.
+    ///
+    /// # Errors
+    /// The graph is invalid, an option has an unknown value, or the graph lacks a subsystem that is to be matched on.
     pub fn new(graph: &str, options: &Options) -> Result<Session, SessionError> {
         let model = match options.load_format.as_str() {
             "grug" => Model::from_grug(graph)?,

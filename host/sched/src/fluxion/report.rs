@@ -9,22 +9,22 @@ use serde_json::Value;
 
 use crate::settings::shortened;
 
-/// How serious a line is.
+/// The level of a line, least serious first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// The same here.
+    /// The setting is the same here.
     Ok,
-    /// No result differs, or a default was made explicit, or it has another name here.
+    /// No result differs, a default was made explicit, or the setting has another name here.
     Info,
-    /// Something will be different.
+    /// The behaviour will differ.
     Warn,
     /// Fluxion would not load with it, or it cannot be translated.
     Error,
 }
 
 impl Level {
-    /// Its name.
+    /// Its name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Level::Ok => "ok",
@@ -38,13 +38,13 @@ impl Level {
 /// A line of the report: the outcome for one key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// How serious it is.
+    /// Its level.
     pub level: Level,
     /// The key, with its table or `--args` before it.
     pub key: String,
     /// The value found, shortened; or the default.
     pub found: String,
-    /// The setting that it becomes, or why it is refused and what is accepted.
+    /// The setting that it becomes, or the reason of a refusal with the accepted values.
     pub becomes: String,
 }
 

@@ -104,14 +104,14 @@ impl Service {
         parse_config(&String::from_utf8_lossy(&text)).with_context(name)
     }
 
-    /// SIGHUP: the configuration is read again.
+    /// Begins to read the configuration again, as SIGHUP asks for.
     pub fn hangup(&mut self) {
         if let Err(error) = self.config_read(None) {
             self.refused(None, &error);
         }
     }
 
-    /// Is a configuration on its way that is neither in force nor refused?
+    /// True while a configuration is on its way that is neither in force nor refused.
     pub fn is_reloading(&self) -> bool {
         self.reloading || !self.configuration.readers.is_empty()
     }

@@ -80,7 +80,7 @@ impl Service {
         Ok(())
     }
 
-    /// Does the policy that was asked for decide, or has it failed?
+    /// True while the job manager is served and no swap is under way: the policies that were asked for decide, or have failed.
     pub fn is_ready(&self) -> bool {
         self.session.is_serving()
             && !self.kept_vertices.is_reading()
@@ -89,7 +89,7 @@ impl Service {
             && !self.queues.are_pending()
     }
 
-    /// The state of the scheduler in a line: the policy that decides, and how many jobs wait and hold resources.
+    /// The state of the scheduler in a line: the default policy, and the numbers of jobs that wait and that hold resources.
     pub fn status_line(&self) -> String {
         match &self.engine {
             Some(engine) if self.session.is_serving() => {

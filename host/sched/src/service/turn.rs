@@ -1,7 +1,7 @@
 //! A turn of the service: tasks due by time, a pass if one is due, and its consequences; and when the next turn is due
 //! though nothing happens.
 //!
-//! Messages that are there are all taken in before the turn, so that a burst costs one pass.
+//! Messages that are there are all taken in before the turn, so that a burst costs one pass. Must never know the content of a message.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::{NextTurn, Service};
 
 impl Service {
-    /// A whole turn; `waiting` when there are messages that were not taken in yet.
+    /// Makes a whole turn; `waiting` is true if there are messages that were not taken in yet.
     ///
     /// # Errors
     /// As [`Service::settle`].
@@ -21,7 +21,7 @@ impl Service {
         self.settle(waiting)
     }
 
-    /// The beginning of a turn: tasks due by time. True when a pass is to be made; its time counts from here.
+    /// Begins a turn: tasks due by time. True if a pass is to be made; its time counts from here.
     pub fn prepare(&mut self) -> bool {
         self.heed_clock();
         self.count_idle_windows();
@@ -40,7 +40,7 @@ impl Service {
         due
     }
 
-    /// Make the passes that are due. The responder may be asked meanwhile, and may cut them.
+    /// Makes the passes that are due. The responder may be called meanwhile, and may cut them.
     pub fn pass(&mut self) {
         let spent = self.spent();
         let Some(engine) = &mut self.engine else { return };
@@ -70,11 +70,11 @@ impl Service {
         }
     }
 
-    /// The end of a turn: its consequences, and tasks that wait until nothing else is due; `waiting` when there are
-    /// messages that were not taken in yet.
+    /// Ends a turn: its consequences, and tasks that wait until nothing else is due; `waiting` is true if there are messages that
+    /// were not taken in yet.
     ///
     /// # Errors
-    /// The service cannot go on.
+    /// The first fatal error since the last call: the service cannot go on.
     pub fn settle(&mut self, waiting: bool) -> Result<()> {
         self.count_offline();
         self.begin_queue_swaps();
@@ -97,12 +97,12 @@ impl Service {
         }
     }
 
-    /// Is a turn to be made at once, though nothing happens?
+    /// True if a turn is to be made at once, though nothing happens.
     pub fn is_busy(&self) -> bool {
         self.needs_pass() || self.shadows.copying()
     }
 
-    /// When a turn is due unless something happens before.
+    /// The time at which a turn is due unless something happens before.
     pub fn next_turn(&self) -> NextTurn {
         let elapsed = self.host.elapsed();
         let rest = self.responder.rests_until(elapsed);

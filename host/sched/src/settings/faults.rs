@@ -33,11 +33,11 @@ pub(super) enum Refusal {
 /// A fault of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The tables and the key, from the top; empty where it is no key.
+    /// The tables and the key, from the top; empty if the configuration is no object.
     pub path: Vec<String>,
-    /// The value that was found.
+    /// The value that was found, shortened; for an unknown key its name.
     pub found: String,
-    /// The values that are expected.
+    /// The values or keys that are accepted, in words.
     pub expected: String,
 }
 

@@ -9,12 +9,12 @@ use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::{Jobspec, fsd};
 use serde_json::{Value, json};
 
-/// See the module text.
+/// The tables of a Flux configuration on which answers to people depend; see the module.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FluxTables {
-    /// Guests see their own jobs alone.
+    /// True if guests see their own jobs alone (`access.private-mode`).
     pub private_mode: bool,
-    /// The queue of jobs that name none.
+    /// The queue of jobs that name none; `None` for the anonymous one.
     pub default_queue: Option<String>,
     /// The properties that a queue asks nodes for.
     requires: BTreeMap<String, Vec<String>>,
@@ -59,7 +59,7 @@ fn duration(value: &Value) -> Option<f64> {
 }
 
 impl FluxTables {
-    /// The tables of a whole configuration.
+    /// The tables of a whole configuration; missing ones count as empty.
     pub fn read(config: &Value) -> FluxTables {
         let mut tables = FluxTables {
             private_mode: config["access"]["private-mode"].as_bool().unwrap_or(false),
@@ -86,7 +86,7 @@ impl FluxTables {
         tables
     }
 
-    /// The constraint that jobs of a queue get.
+    /// The constraint that jobs of a queue get (RFC 33 `requires`); [`Constraint::All`] without one.
     pub fn constraint(&self, queue: &str) -> Constraint {
         let Some(requires) = self.requires.get(queue) else { return Constraint::All };
         Constraint::from_value(&json!({ "properties": requires })).unwrap_or(Constraint::All)
@@ -115,7 +115,8 @@ impl FluxTables {
         Some(moved)
     }
 
-    /// Does this queue take a job of at least this many nodes and cores, and of this limit (infinite: none)?
+    /// True if this queue takes a job of at least `nodes` nodes and `cores` cores with a limit of `limit` seconds, infinite for none
+    /// (`policy.limits`). A queue that is not configured takes the jobs that the instance takes.
     pub fn takes(&self, queue: &str, nodes: u32, cores: u32, limit: f64) -> bool {
         let most = self.limits.get(queue).or_else(|| self.limits.get(""));
         most.is_none_or(|most| {
@@ -123,7 +124,7 @@ impl FluxTables {
         })
     }
 
-    /// Completes a job that was not submitted as ingest would: with queue, limit, and the constraint of its queue.
+    /// Completes a job that is not submitted as ingest would: with the default queue, the default limit, and the constraint of its queue.
     pub fn complete(&self, job: &mut Jobspec) {
         if let (None, Some(queue)) = (job.queue(), &self.default_queue) {
             // A name is always accepted.

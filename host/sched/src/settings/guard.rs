@@ -12,14 +12,15 @@ use serde_json::{Map, Value, json};
 use super::value::{Given, kind};
 use super::{Key, PERIOD_MAX};
 
-/// The demands of a site on a component, beside that it is one.
+/// The demands of a site on a component, beside that it is a valid one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rules {
-    /// It carries a manifest.
+    /// True if it must carry a manifest.
     pub manifest: bool,
-    /// It is signed with a trusted key.
+    /// True if it must be signed with a trusted key.
     pub signature: bool,
-    /// Folder of the keys that are trusted. With it a signature that is there must be good, demanded or not.
+    /// Folder of the public keys of trusted signers; `None` for no trusted key. With it a signature that is there must be good, demanded
+    /// or not.
     pub keys: Option<PathBuf>,
 }
 
@@ -32,27 +33,29 @@ pub struct Guard {
     pub annotation_keys_per_job_max: u64,
     /// As [`EngineConfig::annotations_per_pass_max`].
     pub annotations_per_pass_max: u64,
-    /// The action after a breach.
+    /// The behaviour after a policy failed.
     pub on_breach: OnBreach,
-    /// Seconds that a policy stays out after its first failure; 0: it does not come back by itself. Default 30.
+    /// Seconds for which a policy stays out after its first failure, twice as long after each further one; 0: it does not come back by
+    /// itself. Default 30.
     pub quarantine: f64,
-    /// Seconds that it stays out at most. Default 3,600.
+    /// Most seconds for which it stays out, at least [`Guard::quarantine`]. Default 3,600.
     pub quarantine_max: f64,
-    /// How often it comes back by itself. Default 3.
+    /// Number of failures in a row, 0 to 100, after which it still comes back by itself. Default 3.
     pub quarantine_tries: u64,
-    /// Rules for policies on probation; 0 is none. Seconds of a pass.
+    /// Rule for a policy on probation: most seconds of a pass; three passes in a row that take longer break it. 0 is no rule, the
+    /// default of all such rules.
     pub probation_pass_time_max: f64,
-    /// Fuel of a pass.
+    /// Rule for a policy on probation: most fuel units of a pass; 0 is no rule.
     pub probation_fuel_max: u64,
-    /// Seconds that the jobs started had waited in the mean.
+    /// Rule for a policy on probation: longest mean wait, in seconds, of the jobs that it started; 0 is no rule.
     pub probation_wait_max: f64,
-    /// Jobs started in an hour.
+    /// Rule for a policy on probation: fewest jobs started per hour while jobs wait; 0 is no rule.
     pub probation_starts_per_hour_min: u64,
-    /// Gate of shadows: passes that one makes. Default 100.
+    /// Condition for the promotion of a shadow: fewest passes that it made. Default 100.
     pub promote_passes_min: u64,
-    /// Percent of jobs that it would have started at another time. Default 100.
+    /// Condition for a promotion: most jobs, in percent, that it would have started at another time. Default 100.
     pub promote_differences_max: u64,
-    /// Wait of jobs with it, in percent of the wait that they had; 0 is no bound.
+    /// Condition for a promotion: longest wait of jobs with it, in percent of the wait that they had; 0, the default, is no bound.
     pub promote_wait_max: u64,
 }
 

@@ -195,7 +195,7 @@ impl Settings {
         Some(config.get("queues")?.as_object()?.keys().cloned().collect())
     }
 
-    /// The queues that the configuration of Flux names; none where it is not known.
+    /// The queues that the configuration of Flux names (RFC 33); none if it names no queues, or is not known.
     pub fn queue_names(&self) -> impl Iterator<Item = &str> {
         self.queues_there.iter().flatten().map(String::as_str)
     }
@@ -208,17 +208,17 @@ impl Settings {
             .collect()
     }
 
-    /// Queues with a policy of their own.
+    /// The queues with a policy of their own, each with the policy.
     pub fn queue_policies(&self) -> impl Iterator<Item = (&String, &QueuePolicy)> {
         self.queues.iter().filter_map(|(name, queue)| Some((name, queue.own.as_ref()?)))
     }
 
-    /// The policy that this queue has of its own.
+    /// The policy that this queue has of its own; `None` under the default policy.
     pub fn queue_policy(&self, queue: &str) -> Option<&QueuePolicy> {
         self.queues.get(queue)?.own.as_ref()
     }
 
-    /// The queues whose policy differs from before, or, with `all`, all that have a policy of their own.
+    /// The queues with another policy than before, also one that is gone; with `all` also those with the same policy of their own.
     pub fn other_queue_policies(&self, before: &Settings, all: bool) -> Vec<String> {
         let names: BTreeSet<&String> = self.queues.keys().chain(before.queues.keys()).collect();
         let other = |queue: &&String| {

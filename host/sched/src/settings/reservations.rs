@@ -12,36 +12,37 @@ use super::value::Given;
 /// The users who may make, change and end reservations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Makers {
-    /// The owner of the instance.
+    /// Only the owner of the instance.
     #[default]
     Owner,
-    /// Users with the admin role of the instance (`FLUX_ROLE_ADMIN`) as well.
+    /// The owner, and users with the admin role of the instance (`FLUX_ROLE_ADMIN`).
     Admin,
 }
 
 /// The action of a scheduler that cannot read the reservations of the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Lost {
-    /// It starts jobs without them.
+    /// The scheduler starts jobs without them.
     #[default]
     GoOn,
-    /// It starts no job until it is told that they are lost.
+    /// The scheduler starts no job until it is told that they are lost.
     Hold,
 }
 
-/// The table `reservations`.
+/// The table `reservations`: settings of reservations of administrators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reservations {
-    /// The users who may make, change and end them.
+    /// The users who may make, change and end them. Default: the owner.
     pub create: Makers,
-    /// Seconds that a reservation of members is kept free of expected ends before its start, unless another margin is asked
-    /// for.
+    /// Seconds before the start of a reservation of members at which other jobs must have ended, unless its request names another
+    /// margin. Default 300.
     pub margin: f64,
-    /// The action where the reservations of the scheduler before cannot be read.
+    /// The action where the reservations of the scheduler before cannot be read. Default: it goes on.
     pub lost: Lost,
-    /// A plugin of the job manager validates the banks of jobs, so that reservations may name banks.
+    /// True if a plugin of the job manager validates the banks of jobs, so that reservations may name banks. Default false.
     pub banks: bool,
-    /// Seconds for which a scheduler that begins waits for nodes that were chosen for reservations, before it chooses others.
+    /// Seconds for which a scheduler that begins waits for nodes that were chosen for reservations, before it chooses others. Default
+    /// 900.
     pub wait_for_nodes: f64,
 }
 

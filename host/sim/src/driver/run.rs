@@ -51,11 +51,11 @@ impl<S> Simulation<S> {
 }
 
 impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
-    /// Before the first event; the policies are active. Jobs come by submission, then id. Observers are the same in
-    /// all calls.
+    /// A run before the first event; the policies are active, and jobs that run already are placed. Jobs come by submission, then id. The
+    /// observers have to be the same in all calls.
     ///
     /// # Errors
-    /// A policy cannot be activated, or a reservation cannot be made.
+    /// A policy cannot be activated, a reservation cannot be made, a node of a running job has failed before, or an observer failed.
     pub fn new(
         jobs: J,
         surroundings: S,
@@ -136,12 +136,12 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         self.sim.submitted
     }
 
-    /// The engine.
+    /// The engine of the run.
     pub fn engine(&self) -> &Engine {
         &self.sim.engine
     }
 
-    /// Simulated time, seconds.
+    /// Simulated time, in seconds in the time base of the workload.
     pub fn now(&self) -> f64 {
         self.sim.now
     }
@@ -159,7 +159,7 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
     /// Steps events until a pass is due, and makes it. False if no event is left.
     ///
     /// # Errors
-    /// The workload is not in order, a policy failed, or an observer did.
+    /// The workload is not in order, a policy failed, or an observer failed.
     pub fn pass(&mut self, observers: &mut [&mut dyn Observer]) -> Result<bool, SimError> {
         loop {
             match self.step(observers)? {
@@ -204,7 +204,7 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
         Ok(if pass { Step::Pass } else { Step::Event })
     }
 
-    /// Makes another pass at this time.
+    /// Makes another pass at this time, although no event asks for it.
     ///
     /// # Errors
     /// As [`Run::pass`].

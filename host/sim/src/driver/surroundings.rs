@@ -33,12 +33,11 @@ pub struct Surroundings {
     pub reservations: Reservations,
     /// Complete requests of jobs, by [`Job::jobspec`](crate::workload::Job::jobspec).
     pub jobspecs: Vec<Arc<Jobspec>>,
-    /// Attributes of jobs, by [`Job::attributes`](crate::workload::Job::attributes); only policies that read them are told.
+    /// Attributes of jobs, by [`Job::attributes`](crate::workload::Job::attributes). They are told if a policy reads attributes.
     pub attributes: Arc<[JobAttributes]>,
     /// Requests for flow of the jobs without a complete request.
     pub flow: Asks,
-    /// Period in seconds of forecasts for every waiting job; a forecast is also made at each submission. `None` for
-    /// none.
+    /// Period in seconds of forecasts for every waiting job; a forecast is also made at each submission. `None` for no forecast.
     pub forecasts: Option<f64>,
     /// True if the built-in policy decides after a policy broke the contract, as in production; else the run ends then.
     pub fallback: bool,

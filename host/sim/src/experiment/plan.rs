@@ -14,7 +14,7 @@ use crate::workload::Job;
 pub struct Replay {
     /// Index of its policy.
     pub policy: usize,
-    /// The settings that the experiment gives it.
+    /// The settings that the experiment gives its policy.
     pub settings: Settings,
     /// Index of its part.
     pub part: usize,
@@ -27,7 +27,7 @@ pub struct Replay {
 pub struct Identity<'a> {
     /// The policy with its own settings.
     pub policy: &'a str,
-    /// The digest of its component; empty for the built-in policy.
+    /// The digest of the policy's component; empty for the built-in policy.
     pub code: &'a str,
     /// The settings that the experiment gives it.
     pub settings: &'a Settings,
@@ -35,11 +35,11 @@ pub struct Identity<'a> {
     pub part: &'a str,
     /// The seed.
     pub seed: u64,
-    /// See [`fingerprint`].
+    /// The [`fingerprint`] of the jobs.
     pub jobs: &'a str,
-    /// See [`Made::described`].
+    /// The machine, as [`Made::described`].
     pub machine: String,
-    /// Semantics, rules, and the other options of the experiment.
+    /// The options of the experiment as an object: machine, semantics, rules, jobs that do not count, and check.
     pub options: Value,
     /// The version of the program.
     pub version: &'a str,
@@ -61,13 +61,16 @@ impl Experiment {
         all
     }
 
-    /// True if the jobs of a part differ from seed to seed.
+    /// True if the jobs of the part with this index differ from seed to seed.
     pub fn seed_changes(&self, part: usize) -> bool {
         let drawn = matches!(self.estimates(), Ok(crate::transform::Estimates::Perturbed(_)));
         drawn || self.parts.get(part).is_some_and(super::Workpart::has_seed)
     }
 
-    /// The identity of the result of a replay.
+    /// The identity of the result of a replay. `code` is the digest of its component, `jobs` the [`fingerprint`] of its jobs.
+    ///
+    /// # Panics
+    /// If the replay is of another experiment, with more policies or parts.
     pub fn identity<'a>(
         &'a self,
         replay: &'a Replay,
@@ -95,7 +98,7 @@ impl Experiment {
     }
 }
 
-/// A hash of all that a replay knows of its jobs, in 32 hexadecimal digits.
+/// A hash of the jobs of a replay, in 32 hexadecimal digits. Of complete requests and attributes only the numbers are in it.
 pub fn fingerprint(jobs: &[Job]) -> String {
     let mut hasher = Sha256::new();
     for job in jobs {

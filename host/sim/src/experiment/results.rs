@@ -21,7 +21,7 @@ pub type Figures = BTreeMap<String, f64>;
 /// A file of results cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// It cannot be read or written.
+    /// The file cannot be read or written.
     #[error("{path}: {source}")]
     Io {
         /// The file.
@@ -37,7 +37,7 @@ pub enum ResultsError {
         /// Its number, from 1.
         line: usize,
     },
-    /// It is too large.
+    /// The file is larger than [`RESULTS_BYTES_MAX`].
     #[error("{path}: found more than {RESULTS_BYTES_MAX} bytes, accepted are at most as many")]
     Large {
         /// The file.
@@ -45,7 +45,7 @@ pub enum ResultsError {
     },
 }
 
-/// See the [module](self).
+/// A file of results, and what is in it; see the [module](self).
 #[derive(Debug)]
 pub struct Results {
     path: PathBuf,
@@ -70,7 +70,7 @@ fn canonical(value: &Value) -> String {
     sorted(value).to_string()
 }
 
-/// The key of a result.
+/// The key of a result: a text that only equal identities have.
 pub fn key(identity: &Identity<'_>) -> String {
     canonical(&json!(identity))
 }
@@ -87,7 +87,7 @@ impl Results {
     /// Opens a file, which may be missing, and reads what is in it.
     ///
     /// # Errors
-    /// It cannot be read or written, or has a line that is no result; then it is unchanged.
+    /// The file cannot be read or written, is too large, or has a line that is no result; then it is unchanged.
     pub fn open(path: &Path) -> Result<Results, ResultsError> {
         let shown = || path.display().to_string();
         let failed = |source: io::Error| ResultsError::Io { path: shown(), source };
@@ -116,15 +116,15 @@ impl Results {
         Ok(Results { path: path.to_owned(), file, known })
     }
 
-    /// The figures of a replay, if they are there.
+    /// The figures of the replay with this [`key`]; `None` if they are not there.
     pub fn get(&self, key: &str) -> Option<&Figures> {
         self.known.get(key)
     }
 
-    /// Adds a result, and writes it at once.
+    /// Adds a result, and writes it at once. Figures have to be finite.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The line cannot be written.
     pub fn add(&mut self, identity: &Identity<'_>, figures: Figures) -> Result<(), ResultsError> {
         let mut text = json!({"replay": identity, "metrics": figures}).to_string();
         text.push('\n');
@@ -139,7 +139,7 @@ impl Results {
 /// Writes a CSV line for each replay, under a header line: policy, part, seed, settings and figures by name.
 ///
 /// # Errors
-/// It cannot be written.
+/// The lines cannot be written.
 pub fn write_csv(out: impl Write, rows: &[(&Identity<'_>, &Figures)]) -> Result<(), csv::Error> {
     let settings: BTreeSet<&String> =
         rows.iter().flat_map(|(identity, _)| identity.settings.keys()).collect();

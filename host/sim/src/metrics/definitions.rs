@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Definition {
     /// Its name in JSON and CSV (there with the statistic and the unit appended).
     pub name: &'static str,
-    /// Unit of the value: `s`, `core_s`, `1` for a ratio, `jobs` for a count.
+    /// Unit of the value: `s`, `core_s`, `kWh`, or `1` for a ratio.
     pub unit: &'static str,
     /// The formula.
     pub formula: &'static str,
@@ -25,7 +25,7 @@ const THEORY_97: &str = "Feitelson, Rudolph, Schwiegelshohn, Sevcik, Wong: Theor
 const BACKFILL_01: &str = "after Mu'alem, Feitelson: Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling the IBM SP2 \
      with Backfilling, IEEE TPDS 12(6), 2001";
 
-/// Every metric of a [`Summary`](super::Summary).
+/// Every metric of a [`Summary`](super::Summary), the error of forecasts, and the definition of quantiles.
 pub const DEFINITIONS: [Definition; 15] = [
     Definition { name: "wait", unit: "s", formula: "b - s", source: METRICS_98 },
     Definition { name: "response", unit: "s", formula: "e - s", source: METRICS_98 },

@@ -13,9 +13,9 @@ const AROUND: f64 = 100.0;
 /// The values of a policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dots<'a> {
-    /// The policy.
+    /// Name of the policy.
     pub name: &'a str,
-    /// Parts with their values.
+    /// Names of parts with their values, in the unit of the metric.
     pub values: Vec<(&'a str, f64)>,
     /// Their mean.
     pub mean: f64,

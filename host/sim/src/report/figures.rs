@@ -55,9 +55,9 @@ pub struct ClassFigures {
     pub class: &'static str,
     /// Number of jobs in it.
     pub jobs: usize,
-    /// Seconds.
+    /// Distribution of the waits, in seconds.
     pub wait_s: Points,
-    /// Ratio, with the threshold of the report.
+    /// Distribution of the bounded slowdowns, with the threshold [`THRESHOLD`].
     pub bounded_slowdown: Points,
 }
 
@@ -85,11 +85,11 @@ pub(super) fn classes(runs: &[Run]) -> Vec<Vec<ClassFigures>> {
 pub struct Comparison {
     /// Mean wait, seconds.
     pub wait_s: Interval,
-    /// Difference to the first policy.
+    /// Difference of the mean wait to that of the first policy, seconds.
     pub wait_s_more: Interval,
     /// Mean bounded slowdown.
     pub bounded_slowdown: Interval,
-    /// Difference to the first policy.
+    /// Difference of the mean bounded slowdown to that of the first policy.
     pub bounded_slowdown_more: Interval,
 }
 
@@ -123,11 +123,11 @@ pub struct Curve {
     pub from: f64,
     /// Length of a span, seconds.
     pub width: f64,
-    /// Cores in use.
+    /// Mean number of cores in use, of each span.
     pub busy: Vec<f64>,
-    /// Number of waiting jobs.
+    /// Mean number of waiting jobs, of each span.
     pub waiting: Vec<f64>,
-    /// Flow by kind, in its unit.
+    /// Mean flow by kind, in its unit, of each span.
     pub flows: Vec<Vec<f64>>,
 }
 

@@ -32,14 +32,14 @@ pub use figures::{CLASSES, Class, ClassFigures, Comparison, Curve};
 /// Threshold of bounded slowdown in pictures, classes and intervals, seconds.
 pub const THRESHOLD: f64 = 10.0;
 
-/// One policy's run.
+/// The run of one policy.
 #[derive(Debug, Clone)]
 pub struct Run {
     /// Its name in tables; different for each run.
     pub label: String,
     /// Its metrics.
     pub summary: Summary,
-    /// Its jobs, with places.
+    /// Its jobs that ran, with places.
     pub record: Record,
     /// Jobs that were denied: number and reason.
     pub denied: Vec<(u64, String)>,
@@ -56,7 +56,7 @@ pub struct Run {
 pub struct Flow {
     /// Its name.
     pub name: String,
-    /// Its unit; may be empty.
+    /// Its unit; empty without one.
     pub unit: String,
     /// Capacity of the machine, in that unit.
     pub capacity: f64,
@@ -73,9 +73,9 @@ pub struct Input {
     pub cores: u64,
     /// Kinds of flow.
     pub flows: Vec<Flow>,
-    /// Seed of the intervals.
+    /// Seed of the confidence intervals.
     pub seed: u64,
-    /// The runs, in the order of the command line.
+    /// The runs, in the order of the command line. The others are compared with the first.
     pub runs: Vec<Run>,
 }
 
@@ -93,7 +93,7 @@ fn file_part(label: &str) -> String {
     label.chars().map(|c| if c.is_ascii_alphanumeric() || "-_=.".contains(c) { c } else { '-' }).collect()
 }
 
-/// All files of the report.
+/// All files of the report; the page comes first.
 pub fn make(input: &Input) -> Vec<File> {
     let classes = figures::classes(&input.runs);
     let comparisons = figures::comparisons(&input.runs, input.seed);

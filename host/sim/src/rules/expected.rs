@@ -23,7 +23,7 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// Predicted run time in seconds of a job that is submitted now.
+    /// Predicted run time in seconds of a job that is submitted now: `requested` until two jobs of its user have ended.
     pub fn predict(&self, user: u32, requested: f64) -> f64 {
         match self.last.get(&user) {
             Some((Some(before), last)) => ((before + last) / 2.0).floor().min(requested),
@@ -31,7 +31,7 @@ impl Predictor {
         }
     }
 
-    /// A job ended after this run time in seconds.
+    /// Tells that a job of this user ended after this run time in seconds.
     pub fn ended(&mut self, user: u32, run: f64) {
         let last = self.last.get(&user).map(|(_, last)| *last);
         self.last.insert(user, (last, run));

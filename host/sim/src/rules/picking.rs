@@ -32,11 +32,11 @@ const EXPEDITED: u32 = u32::MAX;
      sjf or formula) or builtin-fcfs, because the rules commit=yes and backfill=none|submission|score make the passes"
 )]
 pub struct NoOrder {
-    /// The policy.
+    /// Name of the policy.
     pub name: String,
 }
 
-/// See the [module](self).
+/// A policy whose passes are made by the rules; see the [module](self).
 pub struct Picking {
     /// Gives the order; without one it is that of submission.
     inner: Option<Box<dyn Policy>>,
@@ -84,10 +84,11 @@ struct Waiting {
     job: JobView,
 }
 
-/// `policy` itself where the rules leave the passes to it; otherwise its order with passes by the rules.
+/// `policy` itself where the rules leave the passes to it; otherwise its order with passes by the rules. Without a policy that is
+/// the order of submission.
 ///
 /// # Errors
-/// The rules make the passes, and the policy gives no order.
+/// [`NoOrder`]: the rules make the passes, and the policy gives no order.
 pub fn apply(policy: Option<Box<dyn Policy>>, rules: &Rules) -> Result<Option<Box<dyn Policy>>, NoOrder> {
     if !rules.picks() {
         return Ok(policy);

@@ -4,6 +4,8 @@
 //! was executed. Cores are those of R, since a request for whole nodes does not name them, and those of the jobspec for
 //! a job without R. The limit is the jobspec's duration. All other parts of the archive are ignored. The line number in
 //! errors and records is the number of the job in the archive.
+//!
+//! This module does not know the meaning of a job for a scheduler.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
@@ -33,6 +35,10 @@ struct Parts {
 }
 
 /// Reads an archive to its end.
+///
+/// # Errors
+/// It is no archive, longer than [`ARCHIVE_BYTES_MAX`], or has a file of a job that is too long. Errors of single jobs come with
+/// the jobs.
 pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     let io_error = |source| SwfError::Io { file: file.to_owned(), line: 0, source };
     let mut parts: BTreeMap<JobId, Parts> = BTreeMap::new();

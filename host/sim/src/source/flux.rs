@@ -3,6 +3,8 @@
 //! The keys `id`, `t_submit`, `t_run` and `t_cleanup` (the run is between the last two), `ncores`, `duration` (0: no
 //! limit), `result`, `userid` and `queue` are used. A job that still runs has no known end and is left out, as is a job
 //! that never started. The line number in errors and records is the number of the job in the list.
+//!
+//! This module does not know the meaning of a job for a scheduler.
 
 use std::io::BufRead;
 
@@ -31,6 +33,9 @@ struct Job {
 }
 
 /// Reads a list to its end.
+///
+/// # Errors
+/// It is no such list, or longer than [`LIST_BYTES_MAX`]. Errors of single jobs come with the jobs.
 pub fn read(input: impl BufRead, file: &str) -> Result<Listed, SwfError> {
     let mut listed = Listed::new(file);
     let mut queues = Numbers::default();

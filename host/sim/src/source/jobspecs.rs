@@ -33,7 +33,7 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from the first line on.
+    /// A reader before the first line; `file` is the name of the stream in error texts.
     pub fn new(input: R, file: impl Into<String>) -> Self {
         let (file, queues) = (file.into(), Numbers::default());
         Reader { lines: Lines::up_to(input, LINE_BYTES_MAX), file, header: Header::default(), queues }

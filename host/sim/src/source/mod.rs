@@ -29,18 +29,21 @@ pub mod table;
 
 /// A log that is being read: its jobs, in the order of the file.
 pub trait Source: Iterator<Item = Result<Record, SwfError>> {
-    /// The header: the information before the first job. Fails only when the file cannot be read.
+    /// The header: the information before the first job. Reads up to that job if necessary.
+    ///
+    /// # Errors
+    /// [`SwfError::Io`]: the file cannot be read. A bad first job comes from the iterator.
     fn header(&mut self) -> Result<&Header, SwfError> {
         Ok((*self).header_so_far())
     }
 
-    /// The header as read so far.
+    /// The header as read so far. A format without one gives an empty header, or what its jobs have told, such as names of queues.
     fn header_so_far(&self) -> &Header;
 
     /// The name of the log in error texts.
     fn file(&self) -> &str;
 
-    /// True for a stream of jobspecs.
+    /// True for a stream of jobspecs, in which every job has a complete request.
     fn is_of_jobspecs(&self) -> bool {
         false
     }
@@ -111,9 +114,9 @@ pub enum Format {
     Batsim,
     /// Jobspecs with times.
     Jobspecs,
-    /// The table of this program.
+    /// The table of this program as CSV, see [`table`].
     Csv,
-    /// The same, one JSON object a line.
+    /// The same table, one JSON object a line.
     Jsonl,
 }
 
@@ -136,7 +139,10 @@ impl Format {
     }
 }
 
-/// Opens a log; without a format it is recognised.
+/// Opens a log, which may be compressed with gzip; without a format it is recognised.
+///
+/// # Errors
+/// The file cannot be read, or is not a log of this format as far as that is known before the first job.
 pub fn open(path: &Path, format: Option<Format>) -> Result<Box<dyn Source>, SwfError> {
     let file = path.display().to_string();
     let mut input = open_plain(path)?;
@@ -183,7 +189,7 @@ impl Numbers {
     }
 }
 
-/// Jobs that have all been read already.
+/// Jobs of a log that has been read to its end; the source of formats that are one document.
 #[derive(Debug)]
 pub struct Listed {
     jobs: VecDeque<Result<Record, BadLine>>,

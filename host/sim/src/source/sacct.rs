@@ -8,6 +8,8 @@
 //!
 //! A line of a step (`123.batch`) is a part of a job; only the job's own line counts. A job that never started has no
 //! run time. A job that still runs counts with its run time so far.
+//!
+//! This module does not know the meaning of a job for a scheduler.
 
 use std::io::BufRead;
 
@@ -84,7 +86,10 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Reads from anything; `file` is its name in error texts. Fails when columns are missing.
+    /// Reads from `input`; `file` is its name in error texts.
+    ///
+    /// # Errors
+    /// The first line cannot be read, or lacks columns.
     pub fn new(input: R, file: impl Into<String>) -> Result<Self, SwfError> {
         let (file, mut lines) = (file.into(), Lines::new(input));
         let columns = lines.next_of(&file, |line, _| Some(Ok(Columns::read(&String::from_utf8_lossy(line)))));

@@ -1,5 +1,7 @@
 //! The tables of `fluxgate workload convert`: a job a line, as CSV with the columns [`COLUMNS`] or as JSON objects with
 //! these keys. Times in seconds, submission since the epoch.
+//!
+//! This module does not know the meaning of a job for a scheduler.
 
 use std::io::BufRead;
 
@@ -21,12 +23,12 @@ pub struct Reader<R> {
 }
 
 impl<R: BufRead> Reader<R> {
-    /// Comma-separated values.
+    /// A table with comma-separated values; a line of column names is left out. `file` is its name in error texts.
     pub fn csv(input: R, file: impl Into<String>) -> Self {
         Reader { lines: Lines::new(input), json: false, file: file.into(), header: Header::default() }
     }
 
-    /// JSON objects.
+    /// A table with a JSON object on each line; `file` is its name in error texts.
     pub fn jsonl(input: R, file: impl Into<String>) -> Self {
         Reader { json: true, ..Reader::csv(input, file) }
     }

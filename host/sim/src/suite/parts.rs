@@ -25,7 +25,7 @@ impl Task {
     /// one there are only those at fixed places.
     ///
     /// # Errors
-    /// The log has too few jobs, or too many windows.
+    /// The log has too few jobs, too many windows, or no part with a job that counts.
     pub fn parts(&self, jobs: Vec<Job>, seed: Option<u64>) -> Result<Vec<Part>, String> {
         let parts = match (self.window_days, self.length) {
             (Some(days), _) => windows(&jobs, f64::from(days) * DAY_SECONDS, self.uncounted)?,
@@ -56,7 +56,7 @@ impl Task {
         }
     }
 
-    /// The first job of a part that counts.
+    /// The first job of a part that counts, by submission and id; `None` if all count.
     pub fn counted(&self, part: &Part) -> Option<(f64, JobId)> {
         let first = part.jobs.get(self.uncounted).filter(|_| self.uncounted > 0);
         first.map(|job| (job.submit, job.id))

@@ -32,9 +32,9 @@ pub struct Bounds {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
-    /// Of the values.
+    /// Difference of the values.
     pub mean: f64,
-    /// Its bounds.
+    /// Its bounds; `None` with too few weeks or parts, and for a metric that is no mean over jobs.
     pub bounds: Option<Bounds>,
 }
 
@@ -46,7 +46,7 @@ struct Ran {
     run: f64,
 }
 
-/// Collects what intervals by weeks need, of the jobs that count.
+/// Collects what intervals by weeks need, of the jobs that count; an [`Observer`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Jobs {
     counted: Option<(f64, fluxgate_formats::JobId)>,
@@ -111,7 +111,7 @@ fn bounds(interval: &Interval) -> Option<Bounds> {
 }
 
 /// Gives the values of all entries of a task their intervals, and their differences to the first of them; those without a
-/// published value get their rank. `jobs` has the jobs of each entry, where the whole log is one run.
+/// published value get their verdict. `jobs` has the jobs of each entry, where the whole log is one run.
 pub fn rank(entries: &mut [EntryResult], jobs: &[Option<Jobs>]) {
     let submits = jobs.iter().flatten().flat_map(|jobs| &jobs.ran).map(|job| job.submit);
     let origin = submits.min_by(f64::total_cmp).unwrap_or(0.0);

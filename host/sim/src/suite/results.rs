@@ -15,15 +15,15 @@ use super::ranking::{Bounds, Difference};
 pub struct Results {
     /// Name of the suite, and its version.
     pub suite: String,
-    /// See `suite`.
+    /// Version of the suite.
     pub version: u32,
     /// One line for people.
     pub title: String,
-    /// The publication.
+    /// The publication of the values.
     pub source: String,
     /// The program that made them, with its version.
     pub program: String,
-    /// The seed from which places of sequences were drawn.
+    /// The seed from which places of sequences were drawn; `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// Policies that were added to each task, as NAME=POLICY.
@@ -60,22 +60,22 @@ pub struct EntryResult {
     pub entry: String,
     /// The policy with its settings.
     pub policy: String,
-    /// Digest of the component; empty for the built-in policy.
+    /// Digest of the component in hexadecimal digits; empty for the built-in policy.
     pub digest: String,
-    /// SHA-256 of the weights that the component was made of.
+    /// SHA-256 of the weights that the component was made of; `None` for a policy without weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<String>,
     /// Fuel of the component over all parts.
     pub fuel: u64,
-    /// Jobs that ran.
+    /// Number of jobs that ran.
     pub jobs: u64,
     /// Values.
     pub values: Vec<ValueResult>,
-    /// With a published schedule: starts that are equal, and of how many.
+    /// With a published schedule: number of starts that are equal, and of all.
     pub starts: Option<(u64, u64)>,
-    /// Violations that the independent check found.
+    /// Number of violations that the independent check found.
     pub violations: u64,
-    /// Why it is not ranked; then it was not run.
+    /// The reason why it is not ranked; then it was not run. `None` if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unranked: Option<String>,
     /// The command that makes these results.
@@ -91,24 +91,24 @@ pub struct ValueResult {
     pub metric: String,
     /// As published; empty if no value was.
     pub published: String,
-    /// The mean over the parts.
+    /// The value found: the mean over the parts.
     pub found: f64,
     /// The same with the published digits.
     pub rounded: String,
     /// The value of each part.
     pub parts: Vec<f64>,
-    /// Its bounds, over weeks or over parts.
+    /// Its bounds, over weeks or over parts; `None` with too few of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Bounds>,
-    /// Its difference from the value of the first policy of the task.
+    /// Its difference from the value of the first policy of the task; `None` for the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
-    /// The same metric of the runs by chance.
+    /// The same metric of the runs by chance; `None` for a policy that does not decide by chance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampled: Option<Sampled>,
-    /// See [`Verdict`].
+    /// The verdict on the value.
     pub verdict: Verdict,
-    /// Why it differs.
+    /// The reason why it differs, where the suite tells it.
     pub because: Option<String>,
 }
 
@@ -129,7 +129,7 @@ pub struct Sampled {
 }
 
 impl Sampled {
-    /// Of the values of two seeds or more.
+    /// Figures of the values of two seeds or more; with fewer the deviation is NaN.
     pub fn of(values: Vec<f64>) -> Sampled {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
@@ -166,13 +166,13 @@ impl ValueResult {
     }
 }
 
-/// A value of which nothing was published, with five significant digits or all before the decimal point.
+/// A value of which nothing was published as text, with five significant digits or all before the decimal point.
 pub fn rounded(value: f64) -> String {
     let before = if value.abs() < 1.0 { 1 } else { (value.abs().log10().floor() as usize).saturating_add(1) };
     format!("{value:.*}", 5_usize.saturating_sub(before))
 }
 
-/// A row of a table of results.
+/// A row of a table of results; cells without a value are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Row {
     /// The task.
@@ -192,11 +192,11 @@ pub struct Row {
 }
 
 impl Row {
-    /// The names of its cells; numbers end with `>`.
+    /// The names of its columns; those of numbers end with `>`.
     pub const COLUMNS: [&str; 7] =
         ["TASK", "POLICY", "METRIC", "PUBLISHED>", "FOUND>", "INTERVAL>", "VERDICT"];
 
-    /// Its cells.
+    /// Its cells, in the order of [`Row::COLUMNS`].
     pub fn cells(self) -> [String; 7] {
         let Row { task, policy, metric, published, found, interval, verdict } = self;
         [task, policy, metric, published, found, interval, verdict]
@@ -204,7 +204,7 @@ impl Row {
 }
 
 impl EntryResult {
-    /// True if nothing differs without a reason.
+    /// True if the schedule is valid, and no value or start differs without a reason.
     pub fn holds(&self) -> bool {
         self.violations == 0
             && self.values.iter().all(|value| value.verdict != Verdict::Differs)
@@ -213,7 +213,7 @@ impl EntryResult {
 }
 
 impl Results {
-    /// Results that differ without a reason, as `TASK: ENTRY`.
+    /// Results that do not hold, as `TASK: ENTRY`; see [`EntryResult::holds`].
     pub fn failures(&self) -> Vec<String> {
         let of = |task: &TaskResult| {
             let failing = task.entries.iter().filter(|entry| !entry.holds());
@@ -222,7 +222,7 @@ impl Results {
         self.tasks.iter().flat_map(of).collect()
     }
 
-    /// The rows of a table.
+    /// The rows of a table of all results.
     pub fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for task in &self.tasks {
@@ -279,7 +279,7 @@ impl Results {
         rows
     }
 
-    /// A table as Markdown.
+    /// The results as a table in Markdown, with the commands that make them.
     pub fn markdown(&self) -> String {
         let mut text = format!("## {}: {}\n\nSource: {}\n\n", self.suite, self.title, self.source);
         let names = Row::COLUMNS.map(str::to_lowercase).join(" | ");

@@ -28,7 +28,7 @@ pub const FILE_BYTES_MAX: u64 = 1 << 16;
 /// Longest text in it, in bytes.
 pub const TEXT_MAX: usize = 1_000;
 
-/// See the [module](self).
+/// The file of a submission; see the [module](self).
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Submission {
@@ -36,7 +36,7 @@ pub struct Submission {
     pub name: String,
     /// The file of the component, in the folder.
     pub component: String,
-    /// SHA-256 of the weights that the component was made of, 64 hexadecimal digits; none for a policy without weights.
+    /// SHA-256 of the weights that the component was made of, 64 hexadecimal digits in lower case; `None` for a policy without weights.
     pub weights_sha256: Option<String>,
     /// A link to the source.
     pub source: String,
@@ -44,9 +44,9 @@ pub struct Submission {
     pub license: String,
     /// The name of the suite.
     pub suite: String,
-    /// Its version.
+    /// Version of the suite.
     pub suite_version: u32,
-    /// Settings of the policy, KEY=VALUE,..
+    /// Settings of the policy, KEY=VALUE,..; empty without any.
     #[serde(default)]
     pub settings: String,
     /// See [`Entry::sampled`].
@@ -54,7 +54,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Reads a file.
+    /// Reads a file. Its texts are not checked; see [`Submission::faults`].
     ///
     /// # Errors
     /// The text is no such file; the field, what was found and what is accepted.
@@ -62,7 +62,7 @@ impl Submission {
         toml::from_str(text).map_err(|error| error.to_string())
     }
 
-    /// The faults of its texts, each in a sentence.
+    /// The faults of its texts, each in a sentence; empty if there are none.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let texts = [
@@ -108,7 +108,7 @@ impl Submission {
         faults
     }
 
-    /// Why it is not for this suite.
+    /// The reason why it is not for this suite; `None` if it is.
     pub fn not_for(&self, suite: &Suite) -> Option<String> {
         if suite.name != self.suite {
             return Some(format!("suite: found `{}`, but the suite is {}", self.suite, suite.name));

@@ -13,7 +13,8 @@ use crate::flow::{Asks, Flow, Grant, Pools};
 use crate::schedule::{Cores, Row};
 use crate::workload::Job;
 
-/// Checks the flow to the jobs of a schedule, whose rows have their cores; `grants` is the flow by their Rs.
+/// Checks the flow to the jobs of a schedule, whose rows have their cores; `grants` is the flow by their Rs. Violations are added
+/// to `report`.
 pub fn sweep_flow(
     pools: &Pools,
     asks: &Asks,

@@ -15,7 +15,8 @@ use crate::memory::Memory;
 use crate::schedule::Row;
 use crate::workload::Job;
 
-/// Checks the memory of a schedule; `jobspecs` are the [requests](crate::workload::Workload::jobspecs) of jobs.
+/// Checks the memory of a schedule; `jobspecs` are the [requests](crate::workload::Workload::jobspecs) of jobs. Violations are
+/// added to `report`.
 pub fn sweep_memory(
     memory: &Memory,
     jobspecs: &[Arc<Jobspec>],

@@ -48,19 +48,19 @@ pub struct Header {
     pub max_runtime: Option<f64>,
     /// `MaxMemory`: most memory allowed, kilobytes.
     pub max_memory_kb: Option<f64>,
-    /// `AllowOveruse`: whether jobs may use more than they requested.
+    /// `AllowOveruse`: true if jobs may use more than they requested.
     pub allow_overuse: Option<bool>,
-    /// `MaxQueues`.
+    /// `MaxQueues`: number of queues.
     pub max_queues: Option<u32>,
     /// `Queues`: free text about them.
     pub queues_text: Vec<String>,
-    /// `Queue`: number to name.
+    /// `Queue`: names of queues by number.
     pub queues: BTreeMap<u32, String>,
-    /// `MaxPartitions`.
+    /// `MaxPartitions`: number of partitions.
     pub max_partitions: Option<u32>,
     /// `Partitions`: free text about them.
     pub partitions_text: Vec<String>,
-    /// `Partition`: number to name.
+    /// `Partition`: names of partitions by number.
     pub partitions: BTreeMap<u32, String>,
     /// `Note`: remarks.
     pub notes: Vec<String>,

@@ -11,7 +11,7 @@ use crate::workload::Job;
 pub struct Told {
     /// Lines of `Note`.
     pub notes: Vec<String>,
-    /// UnixStartTime; submissions are written relative to it.
+    /// UnixStartTime, seconds since the epoch; submissions are written relative to it.
     pub start: f64,
     /// MaxNodes.
     pub nodes: Option<u32>,
@@ -19,8 +19,11 @@ pub struct Told {
     pub procs: Option<u32>,
 }
 
-/// Writes jobs in Standard Workload Format. Fields that a [`Job`] does not have are -1; times are written in the
-/// shortest form that reads back the same.
+/// Writes jobs in Standard Workload Format: number, submission, run time, cores (fields 5 and 8), limit and user. The status is 1; all
+/// other fields are -1, also queue and memory. Times are written in the shortest form that reads back the same.
+///
+/// # Errors
+/// Those of `out`.
 pub fn write(mut out: impl Write, told: &Told, jobs: &[Job]) -> io::Result<()> {
     writeln!(out, "; Version: 2.2")?;
     writeln!(out, "; UnixStartTime: {}", told.start)?;

@@ -12,13 +12,13 @@ use crate::swf::BadLine;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Rule 1.
+    /// Rule 1: a partial execution (status 2, 3 or 4).
     PartialExecution,
-    /// Rule 2.
+    /// Rule 2: the job never started in the log.
     NeverStarted,
-    /// Rule 3.
+    /// Rule 3: no number of processors above 0.
     NoProcessors,
-    /// Rule 4.
+    /// Rule 4: a run time of 0, with [`ZeroRun::LeftOut`](super::ZeroRun::LeftOut).
     NoRunTime,
 }
 
@@ -37,9 +37,9 @@ impl Reason {
 /// A valid line that is no job to simulate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// Line number.
+    /// Line number in the file, from 1.
     pub line: u64,
-    /// Job number.
+    /// Number of the job in the log.
     pub job: u64,
     /// The reason.
     pub reason: Reason,

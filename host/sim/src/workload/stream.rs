@@ -26,9 +26,9 @@ pub const WINDOW: usize = 65_536;
 /// The properties of a log without its jobs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Survey {
-    /// The log's directives.
+    /// The log's directives, as far as it was read.
     pub header: Header,
-    /// Number of jobs to simulate.
+    /// Number of jobs to simulate, after the changes.
     pub jobs: u64,
     /// Numbers of their queues.
     pub queues: BTreeSet<u32>,
@@ -76,17 +76,17 @@ pub struct Recipe {
     pub path: PathBuf,
     /// Rules from lines to jobs.
     pub options: Options,
-    /// Changes to the jobs.
+    /// Changes to the jobs, such as the part of the log that is taken.
     pub transform: Transform,
-    /// Number of cores of each node, for jobs that need whole nodes; see [`Job::on_nodes_of`].
+    /// Number of cores of each node, for jobs that need whole nodes; see [`Job::on_nodes_of`]. `None` leaves their cores as logged.
     pub cores_per_node: Option<u32>,
 }
 
 impl Recipe {
-    /// Opens the log.
+    /// Opens the log, for a run over its jobs.
     ///
     /// # Errors
-    /// As [`Workload::load`].
+    /// The file cannot be read, or is not a log of this format. Errors of lines come from [`Stream::finish`].
     pub fn open(&self) -> Result<Stream, SwfError> {
         let log = source::open(&self.path, self.options.format)?;
         Ok(Stream {
@@ -275,7 +275,7 @@ impl Iterator for Stream {
 /// A log, with its jobs in memory unless there are too many of them.
 #[derive(Debug)]
 pub enum Log {
-    /// All jobs, with the changes applied.
+    /// All jobs, with the changes applied, but not [`Recipe::cores_per_node`].
     Whole(Workload),
     /// Too many jobs: the log is read again for every run.
     Long(Survey),

@@ -40,7 +40,7 @@ const HEAD_MAX: usize = 16 * 1024;
 /// Longest time for the head of a request.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 
-/// Where the server listens.
+/// The place where the server listens. As text, an address with a port, or `unix:PATH`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
     /// A port of this host: 127.0.0.1 or `[::1]`. Port 0 takes a free one.
@@ -71,7 +71,7 @@ impl FromStr for Listen {
     }
 }
 
-/// How to serve.
+/// The options of the server.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The place where the server listens.
@@ -80,7 +80,7 @@ pub struct Options {
     pub instance: String,
     /// The word before a command on pages: `fluxgate`, or `flux gate`.
     pub program: String,
-    /// Serve changes too: of jobs, and of the policy that decides.
+    /// True if changes are served too: of jobs, and of the policy that decides.
     pub control: bool,
     /// The header in which a proxy tells the viewer's name. Only for a socket of the file system, which its group may use then.
     pub behind_proxy: Option<String>,
@@ -88,7 +88,7 @@ pub struct Options {
     pub user_of: fn(&str) -> Option<u32>,
 }
 
-/// A server that cannot serve.
+/// The reason why a server cannot serve.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The socket cannot be made.
@@ -112,11 +112,11 @@ fn clock() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// Serve the answers of `source` until `stop` is ready. `announce` gets the address to open, and a new one whenever a key was
+/// Serves the answers of `source` until `stop` is ready. `announce` gets the address to open, and a new one whenever a key was
 /// used. Pages of the past are those of `past`.
 ///
 /// # Errors
-/// If the socket cannot be made.
+/// [`ServeError`]: the socket cannot be made, another server listens there, or the header of a proxy is not accepted.
 pub async fn serve(
     options: Options,
     source: impl Source,

@@ -37,7 +37,7 @@ pub enum View {
 }
 
 impl View {
-    /// All of them, in the order of their keys.
+    /// All views, in the order of their keys.
     pub const ALL: [View; 4] = [View::Now, View::Queue, View::Machine, View::Policies];
 
     /// Its name.
@@ -85,11 +85,11 @@ pub enum Key {
 /// The effect of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Then {
-    /// Draw again.
+    /// The screen has to be drawn again.
     Draw,
-    /// Ask again, and draw: another view is shown.
+    /// Answers have to be asked for, and the screen drawn: a view, job or list was changed.
     Ask,
-    /// End.
+    /// The program has to end.
     Quit,
 }
 
@@ -141,7 +141,7 @@ impl Screen {
         }
     }
 
-    /// Asks for the answers of the view; `clock` is real time, seconds since the epoch.
+    /// Asks for the answers of the view; `clock` is real time, seconds since the epoch. Answers that are missing are told on the screen.
     pub async fn gather(&mut self, answers: &Arc<Answers>, clock: f64) {
         self.known = self.page().gather(answers, clock).await;
         let stats = Arc::new(self.known.get("stats").clone());
@@ -173,7 +173,7 @@ impl Screen {
         }
     }
 
-    /// A key was pressed.
+    /// Takes a key that was pressed, and tells its effect.
     pub fn key(&mut self, key: Key) -> Then {
         if self.help {
             self.help = false;

@@ -21,7 +21,7 @@ pub enum SessionError {
         service: String,
         /// Error number.
         errnum: i32,
-        /// The broker's error text.
+        /// The broker's error text, possibly empty.
         text: String,
     },
     /// Another client holds the resources.
@@ -85,7 +85,7 @@ pub enum SessionError {
 }
 
 impl SessionError {
-    /// True if the instance was shut down in order, which is no failure of the scheduler.
+    /// True if the instance or its resource module was shut down in order, which is no failure of the scheduler.
     pub fn is_orderly(&self) -> bool {
         matches!(self, SessionError::ResourcesGone { errnum: errno::ECANCELED, .. })
     }

@@ -74,7 +74,7 @@ pub struct SessionConfig {
     pub register_name: bool,
     /// True if the session registers the names of the graph scheduler as well, where they are free.
     pub graph_services: bool,
-    /// See [`Mode`].
+    /// The number of requests for resources that the job manager may have outstanding.
     pub mode: Mode,
     /// Period of the question whether this is still the job manager's scheduler; zero for never.
     pub watch: Duration,
@@ -117,11 +117,11 @@ pub enum Output {
     Engine(Event),
     /// Send this message.
     Send(Message),
-    /// A request outside of the protocol, for the driver.
+    /// A request outside of RFC 27 and 28, for the driver to answer.
     Control(ControlRequest),
     /// The handshake is complete; requests for resources follow.
     Ready {
-        /// Number of queued requests, if the job manager gives it.
+        /// Number of jobs that the job manager has queued; `None` if it does not give the number (founding revision).
         count: Option<u64>,
     },
     /// All requests of this client are void; drop the state kept for it. No answer.
@@ -142,11 +142,12 @@ pub enum Output {
 pub struct ControlRequest {
     /// The whole topic, for instance `sched-fluxgate.policy-swap` or `sched.resource-status`.
     pub topic: String,
-    /// Its payload; an empty object when there was none.
+    /// Its payload; an empty object when there was none, `null` for an unreadable one to a service of the graph scheduler.
     pub payload: Value,
     /// The person for whom a program of the owner asks, as that program tells (`as` of the payload, which is not in `payload`).
     pub person: Option<String>,
-    /// The request itself. A guest's request gets here only if it changes nothing.
+    /// The request itself, or the event `stats-clear` of the owner. A guest's request gets here only if it changes nothing but the
+    /// counters of the graph scheduler's services, an administrator's also if it is about reservations.
     pub message: Message,
 }
 
@@ -158,12 +159,12 @@ impl ControlRequest {
         ControlRequest { topic, payload, person, message }
     }
 
-    /// The service of the topic.
+    /// The service of the topic: the part before the first dot.
     pub fn service(&self) -> &str {
         self.topic.split_once('.').map_or(self.topic.as_str(), |(service, _)| service)
     }
 
-    /// The topic without its service.
+    /// The topic without its service; empty for a topic without a dot.
     pub fn method(&self) -> &str {
         self.topic.split_once('.').map_or("", |(_, method)| method)
     }
@@ -175,7 +176,7 @@ impl ControlRequest {
         self.message.wants_response().then_some(answer)
     }
 
-    /// The error answer, or `None` when the request expects none.
+    /// The error answer, with a text of at most [`NOTE_LEN_MAX`] characters; `None` when the request expects none.
     pub fn error(&self, errnum: i32, text: &str) -> Option<Message> {
         self.message
             .wants_response()
@@ -359,7 +360,7 @@ impl Session {
         self.virtual_queues.get(queue).map_or(queue, String::as_str)
     }
 
-    /// Begins the handshake. To be called once.
+    /// Begins the handshake: services, resources, hello, ready. A second call does nothing.
     pub fn start(&mut self) -> Vec<Output> {
         let mut out = Vec::new();
         if self.phase == Phase::New {
@@ -375,7 +376,7 @@ impl Session {
         out
     }
 
-    /// Handles a message.
+    /// Handles a message. After the end of the session it is ignored.
     pub fn on_message(&mut self, message: Message) -> Vec<Output> {
         let mut out = Vec::new();
         if self.phase == Phase::Over {
@@ -439,7 +440,7 @@ impl Session {
         self.phase == Phase::Serving
     }
 
-    /// The job manager's revision; known after hello.
+    /// The job manager's revision; known after hello, [`Dialect::Current`] before.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }

@@ -42,14 +42,14 @@ const CONTROL_METHODS: &[&str] =
 /// The jobspec of a `feasibility.check`.
 ///
 /// # Errors
-/// The text of the error; the answer is `EINVAL`.
+/// The fault in words: the payload is no JSON object, or the jobspec is missing or invalid. The answer is `EINVAL`.
 pub fn feasibility_question(message: &Message) -> Result<Jobspec, String> {
     let payload = message.json().map_err(|error| error.to_string())?;
     let jobspec = payload.get("jobspec").ok_or("field `jobspec`: found nothing, expected an object")?;
     Jobspec::from_value(jobspec).map_err(|error| error.to_string())
 }
 
-/// The answer to a `feasibility.check`.
+/// The answer to a `feasibility.check`: success without payload, or the error in the words of the graph scheduler.
 pub fn feasibility_answer(question: &Message, result: Result<(), RpcError>) -> Message {
     match result {
         Ok(()) => question.respond(),

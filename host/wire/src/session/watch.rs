@@ -88,7 +88,7 @@ pub struct AuditState {
     /// True if the last complete comparison found no difference. `None` before the first, and where the job manager has no
     /// count.
     pub agrees: Option<bool>,
-    /// The difference, for display.
+    /// The difference, for display; empty if there is none.
     pub text: String,
     /// Ranks that are not used because the job manager counts an allocation there that the ledger does not have.
     pub withheld: Idset,
@@ -310,7 +310,7 @@ impl Session {
         out
     }
 
-    /// The time of the next call of [`Session::tick`]; `None` while there is nothing to watch yet.
+    /// The time of the next call of [`Session::tick`], in seconds of its clock; `None` while there is nothing to watch.
     pub fn next_tick(&self) -> Option<f64> {
         let watch = &self.watch;
         if self.phase != Phase::Serving && !(self.phase == Phase::Readying && watch.offline) {

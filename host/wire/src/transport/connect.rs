@@ -24,7 +24,10 @@ const RETRY_PAUSE: Duration = Duration::from_millis(5);
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 impl Connection {
-    /// Connects to a broker, and waits for its admission.
+    /// Connects to a broker, and waits for its admission (RFC 12).
+    ///
+    /// # Errors
+    /// [`ConnectError`] for an address that is not local, a socket that cannot be reached within the waits of `connect`, and a refusal.
     pub async fn connect(uri: &str, connect: &ConnectOptions) -> Result<Connection, ConnectError> {
         let path = socket_path(uri)?;
         let begun = Instant::now();
@@ -50,6 +53,9 @@ impl Connection {
 
     /// Waits for the authentication byte on a socket that is connected already, for instance an inherited one. `path`
     /// is for error texts only.
+    ///
+    /// # Errors
+    /// [`ConnectError`] if the peer refuses, closes the socket, or sends no byte within [`HANDSHAKE_TIMEOUT`].
     pub async fn handshake(
         mut stream: UnixStream,
         path: &Path,
@@ -77,7 +83,7 @@ pub struct ConnectOptions {
     pub options: Options,
     /// Maximum wait for a socket that is missing or has no listener yet; zero to fail at once.
     pub wait: Duration,
-    /// Maximum time of retries while the listener's backlog is full.
+    /// Maximum time of retries while the listener's backlog is full; `wait` if that is longer.
     pub backlog_wait: Duration,
 }
 
@@ -87,7 +93,7 @@ impl Default for ConnectOptions {
     }
 }
 
-/// A connection cannot be made. Display names the socket and a remedy.
+/// The reason why a connection cannot be made. Display names the socket and, where there is one, a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The address is not a local one.
@@ -117,7 +123,7 @@ pub enum ConnectError {
     Denied {
         /// The socket.
         path: PathBuf,
-        /// Its owner, if known.
+        /// User id of its owner; `None` if the file cannot be looked at.
         owner: Option<u32>,
         /// User id of this process.
         me: u32,
@@ -127,9 +133,9 @@ pub enum ConnectError {
     Refused {
         /// The socket.
         path: PathBuf,
-        /// The authentication byte.
+        /// The authentication byte, an error number from 1 to 255.
         errnum: i32,
-        /// Owner of the socket, if known.
+        /// User id of the socket's owner; `None` if the file cannot be looked at.
         owner: Option<u32>,
         /// User id of this process.
         me: u32,
@@ -190,7 +196,10 @@ fn me() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// The path in an address of an instance: `local://` and a path, or a plain path.
+/// The path in an address of an instance: `local://` and a path, or a plain path. The file need not exist.
+///
+/// # Errors
+/// [`ConnectError::BadUri`] for another scheme, and for a path that is empty, has a NUL, or is longer than [`SOCKET_PATH_MAX`].
 pub fn socket_path(uri: &str) -> Result<PathBuf, ConnectError> {
     let bad = |reason| ConnectError::BadUri { uri: uri.to_owned(), reason };
     let path = match uri.split_once("://") {

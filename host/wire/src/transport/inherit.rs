@@ -19,7 +19,8 @@ impl Connection {
     /// `greeted`: the peer's authentication byte was read before, by a program that then executed this one.
     ///
     /// # Errors
-    /// [`ConnectError`] when the descriptor is not open, is no UNIX socket, or the other side refuses.
+    /// [`ConnectError`] when the address names no descriptor above 2, the descriptor is not open or no UNIX socket, or the other side
+    /// refuses.
     pub async fn inherit(uri: &str, greeted: bool, options: Options) -> Result<Connection, ConnectError> {
         let bad = |reason| ConnectError::BadUri { uri: uri.to_owned(), reason };
         let number = uri.strip_prefix("fd://").ok_or_else(|| bad("this is no inherited descriptor"))?;

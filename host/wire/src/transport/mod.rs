@@ -41,11 +41,11 @@ const READ_SIZE: usize = 64 << 10;
 pub struct Options {
     /// Bounds of a frame.
     pub limits: Limits,
-    /// See [`INBOUND_MESSAGES_MAX`]; at least 1.
+    /// Maximum number of unread messages, see [`INBOUND_MESSAGES_MAX`]; 0 counts as 1. The peer waits beyond it.
     pub inbound_messages_max: usize,
-    /// See [`INBOUND_BYTES_MAX`]; at least one KiB.
+    /// Maximum number of unread payload bytes, see [`INBOUND_BYTES_MAX`]; less than one KiB counts as that. The peer waits beyond it.
     pub inbound_bytes_max: usize,
-    /// See [`OUTBOUND_BYTES_MAX`].
+    /// Bytes that may wait to be written, see [`OUTBOUND_BYTES_MAX`]. With more waiting, a further message closes the connection.
     pub outbound_bytes_max: usize,
 }
 
@@ -83,7 +83,7 @@ pub enum Disconnect {
     Local,
 }
 
-/// A message was not accepted for sending.
+/// The reason why a message was not accepted for sending.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
     /// The connection is closed.
@@ -119,11 +119,17 @@ pub struct Outbox {
 
 impl Outbox {
     /// Queues one message. Never blocks.
+    ///
+    /// # Errors
+    /// As [`Outbox::send_all`].
     pub fn send(&self, message: &Message) -> Result<(), SendError> {
         self.send_all(std::slice::from_ref(message))
     }
 
-    /// Queues messages as one write. On an encoding error the messages before it are still sent.
+    /// Queues messages as one write. Never blocks. On an encoding error the messages before it are still sent.
+    ///
+    /// # Errors
+    /// [`SendError`] for the first message that cannot be encoded, a closed connection, or a peer that does not read.
     pub fn send_all(&self, messages: &[Message]) -> Result<(), SendError> {
         let mut frames = Vec::new();
         let mut result = Ok(());
@@ -157,7 +163,7 @@ impl Outbox {
         }
     }
 
-    /// Bytes waiting to be written.
+    /// Bytes waiting to be written, frame headers included.
     pub fn queued(&self) -> usize {
         self.queued.load(Ordering::Relaxed)
     }
@@ -181,7 +187,10 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Waits for the next message. After an error every further call returns the same error.
+    /// Waits for the next message. A call that is dropped loses no message.
+    ///
+    /// # Errors
+    /// The reason why the connection ended, after all messages before it. Each further call returns the same one.
     pub async fn recv(&mut self) -> Result<Message, Disconnect> {
         match self.messages.recv().await {
             Some((message, _permit)) => Ok(message),
@@ -189,7 +198,7 @@ impl Inbox {
         }
     }
 
-    /// True if no message is waiting.
+    /// True if no message is waiting, also after the end of the connection.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty()
     }
@@ -211,7 +220,7 @@ impl Inbox {
         });
     }
 
-    /// The next message if one is waiting.
+    /// The next message if one is waiting. `None` does not tell whether the connection has ended.
     pub fn try_recv(&mut self) -> Option<Message> {
         self.messages.try_recv().ok().map(|(message, _permit)| message)
     }

@@ -31,6 +31,9 @@ pub const TEXT_BYTES_MAX: usize = 1 << 30;
 
 impl Description {
     /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
+    ///
+    /// # Errors
+    /// The text is too long or invalid: the error names the element, what was found there and what is accepted.
     pub fn from_jgf(text: &str) -> Result<Description, LoadError> {
         jgf::read(bounded("JGF", text)?)
     }
@@ -38,6 +41,9 @@ impl Description {
 
 impl Model {
     /// Reads a GRUG recipe (GraphML) and makes the graph it describes.
+    ///
+    /// # Errors
+    /// The text is too long or invalid, or the graph breaks a rule of RFC 4.
     ///
     /// ```
     /// # use fluxgate_graph::description::Model;
@@ -54,18 +60,27 @@ impl Model {
     }
 
     /// Reads JGF (RFC 40): the graph alone, or an R whose `scheduling` holds one.
+    ///
+    /// # Errors
+    /// The text is too long or invalid, or the graph breaks a rule of RFC 4.
     pub fn from_jgf(text: &str) -> Result<Model, LoadError> {
         Model::of(&Description::from_jgf(text)?)
     }
 
     /// The machine that an R (RFC 20) describes: a cluster of nodes with the resources in R_lite. `scheduling` is
     /// ignored; [`from_jgf`](Self::from_jgf) reads it.
+    ///
+    /// # Errors
+    /// R names what a model cannot hold, or the graph breaks a rule of RFC 4.
     pub fn from_r(r: &R) -> Result<Model, LoadError> {
         Model::of(&r::load(r)?)
     }
 
     /// Reads the XML of hwloc, version 1 or 2: one machine, below a cluster. With `allow` only these types are loaded:
     /// node, group, numanode, socket, L1cache, L2cache, L3cache, core, pu, gpu, storage.
+    ///
+    /// # Errors
+    /// The text is too long or invalid, or the graph breaks a rule of RFC 4. An unknown type in `allow` is no error.
     pub fn from_hwloc(text: &str, allow: Option<&[&str]>) -> Result<Model, LoadError> {
         Model::of(&hwloc::load(bounded("hwloc", text)?, allow)?)
     }

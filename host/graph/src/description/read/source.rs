@@ -50,13 +50,16 @@ impl Source {
         Source::ALL.iter().find(|(_, it)| *it == self).map_or("", |(name, _)| name)
     }
 
-    /// The one of this name.
+    /// The one of this name; `None` for any other text.
     pub fn parse(text: &str) -> Option<Source> {
         Source::ALL.iter().find(|(name, _)| *name == text).map(|(_, it)| *it)
     }
 
     /// The format of a text by its content; an R with a graph is JGF. The text may still be invalid. An R whose
     /// `scheduling` is of an unknown writer is refused; read explicitly as [`Source::R`], that key is ignored.
+    ///
+    /// # Errors
+    /// The content is that of no format, or is JSON that is invalid or too long.
     pub fn detect(text: &str) -> Result<Source, LoadError> {
         let unknown = |place: &str, what: String| Err(LoadError::new("unknown format", place, what));
         let text = text.trim_start_matches('\u{feff}').trim_start();
@@ -175,7 +178,10 @@ fn element(text: &str) -> Option<&str> {
 }
 
 impl Description {
-    /// Reads a text of any format; `None` tells by the content which it is.
+    /// Reads a text of a format; with `None` its content says of which ([`Source::detect`]).
+    ///
+    /// # Errors
+    /// The text is too long, has an unknown or another format, or its content is invalid.
     ///
     /// ```
     /// # use fluxgate_graph::description::{Description, Source};
@@ -208,7 +214,10 @@ impl Description {
 }
 
 impl Model {
-    /// Reads a text of any format; `None` tells by the content which it is.
+    /// Reads a text of a format; with `None` its content says of which ([`Source::detect`]).
+    ///
+    /// # Errors
+    /// As [`Description::load`], or the machine breaks a rule of RFC 4.
     pub fn load(text: &str, source: Option<Source>) -> Result<Model, LoadError> {
         Model::of(&Description::load(text, source)?)
     }

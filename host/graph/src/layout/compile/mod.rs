@@ -26,6 +26,9 @@ impl Graph {
     /// let machine = Graph::compile(&described).unwrap();
     /// assert_eq!((machine.node_count(), machine.vertex_count()), (1, 2));
     /// ```
+    ///
+    /// # Errors
+    /// The description breaks a rule of [`GraphBuilder::finish`](crate::GraphBuilder::finish), or has what cannot be scheduled.
     pub fn compile(description: &Description) -> Result<Graph, LoadError> {
         Ok(site::load(description, site::Source::Graph, &mut |_, _| {})?.graph)
     }
