@@ -5,10 +5,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+
+use crate::file::sync_folder;
 
 /// Size at which a file is closed, bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -46,8 +48,8 @@ impl Trail {
         name.into()
     }
 
-    /// Appends one entry. It is on the disk when this returns, but the folder of a new file is not synced. Folders of the path are created
-    /// if missing, with the mode of the umask.
+    /// Appends one entry, which is on the disk when this returns, as is the name of a new file. After a line that a crash cut short the
+    /// entry begins a line of its own. Folders of the path are created if missing, with the mode of the umask.
     ///
     /// # Errors
     /// The error of the file system. The entry is then not certain to be in the trail.
@@ -68,18 +70,26 @@ impl Trail {
         }
         line.push('\n');
         let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
+        options.read(true).append(true).create(true).mode(0o600);
         let mut file = options.custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits()).open(&self.path)?;
+        let len = file.metadata()?.len();
+        if let Some(last) = len.checked_sub(1) {
+            let mut end = [0];
+            file.read_exact_at(&mut end, last)?;
+            if end != *b"\n" {
+                line.insert(0, '\n');
+            }
+        }
         // One write, so that lines of several writers do not mix.
         file.write_all(line.as_bytes())?;
-        file.sync_data()
+        file.sync_data()?;
+        if len == 0 { sync_folder(&self.path) } else { Ok(()) }
     }
 
-    /// All entries of all files, the oldest first; empty without a file. A line that a crash cut short is left out, with the entry that was
-    /// appended to it.
+    /// All entries of all files, the oldest first; empty without a file. A line that a crash cut short is left out.
     ///
     /// # Errors
-    /// The error of the file system, other than a missing file, and `InvalidData` for a line that is not UTF-8.
+    /// The error of the file system, other than a missing file.
     pub fn read(&self) -> io::Result<Vec<Value>> {
         let mut entries = Vec::new();
         let files = (1..=FILES_MAX).rev().map(|number| self.older(number)).chain([self.path.clone()]);
@@ -89,8 +99,8 @@ impl Trail {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
             };
-            for line in BufReader::new(file).lines() {
-                if let Ok(entry) = serde_json::from_str(&line?) {
+            for line in BufReader::new(file).split(b'\n') {
+                if let Ok(entry) = serde_json::from_slice(&line?) {
                     entries.push(entry);
                 }
             }
@@ -139,11 +149,15 @@ mod tests {
         let trail = Trail::at(&tmp.path().join("audit.jsonl"));
         trail.append(&json!({"what": "load"})).unwrap();
         let mut file = OpenOptions::new().append(true).open(trail.path()).unwrap();
-        file.write_all(b"{\"what\": \"sw\n").unwrap();
+        // Inside of a name, and inside of a character.
+        for cut in [&b"{\"what\": \"sw"[..], "{\"name\": \"\u{e9}".as_bytes().split_last().unwrap().1] {
+            file.write_all(cut).unwrap();
+            trail.append(&json!({"what": "unload"})).unwrap();
+        }
         trail.append(&json!({"what": "swap", "settings": "x".repeat(LINE_BYTES_MAX)})).unwrap();
         let entries = trail.read().unwrap();
-        assert_eq!(entries.len(), 2);
-        assert_eq!(entries[1]["what"], "swap");
-        assert!(entries[1]["bytes-left-out"].as_u64().unwrap() > LINE_BYTES_MAX as u64);
+        let what: Vec<&str> = entries.iter().map(|entry| entry["what"].as_str().unwrap()).collect();
+        assert_eq!(what, ["load", "unload", "unload", "swap"]);
+        assert!(entries[3]["bytes-left-out"].as_u64().unwrap() > LINE_BYTES_MAX as u64);
     }
 }

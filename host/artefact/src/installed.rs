@@ -1,34 +1,37 @@
 //! The components installed in a folder of policies. A reader of the folder sees a whole file or none.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::write;
+use crate::file::{Draft, sync_folder};
 use crate::keys::signature_path;
 
 /// Mode of an installed file: all users may read it.
 const MODE: u32 = 0o644;
 
-/// Installs a component as `NAME.wasm`, in place of one of that name, with its signature if it has one; returns its path. The signature is
-/// written, or that of the replaced component removed, before the component is: a signed component is never installed without its
-/// signature, and the replaced one may lose its own. The folder is created if missing.
+/// Installs a component as `NAME.wasm`, in place of one of that name, with its signature if it has one; returns its path. Both are on the disk
+/// before the first of them gets its name, the signature first: a signed component is never installed without its signature. The
+/// folder is created if missing.
 ///
 /// # Errors
-/// The error of the file system. The component is then the old one or absent, except after a failed sync of the folder; its signature may
-/// be the new one or removed.
+/// The error of the file system. If a content cannot be written, such as on a full disk, nothing has changed. If a file cannot get its
+/// name, the signature may be the new one or removed and the component the old one.
 pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = folder.join(format!("{name}.wasm"));
+    let signed = signature_path(&path);
+    let signature = signature.map(|text| Draft::write(&signed, text.as_bytes(), MODE)).transpose()?;
+    let component = Draft::write(&path, component, MODE)?;
     match signature {
-        Some(text) => write(&signature_path(&path), text.as_bytes(), MODE)?,
+        Some(signature) => signature.place()?,
         None => {
             // The signature of the component that is replaced is not valid for the new one.
-            absent(fs::remove_file(signature_path(&path)))?;
+            absent(fs::remove_file(signed))?;
         }
     }
-    write(&path, component, MODE)?;
-    File::open(folder)?.sync_all()?;
+    component.place()?;
+    sync_folder(&path)?;
     Ok(path)
 }
 
@@ -78,5 +81,8 @@ mod tests {
         // A failed installation leaves no file.
         fs::write(tmp.path().join("file"), "").unwrap();
         assert!(put(&tmp.path().join("file"), "mine", b"x", None).is_err());
+        fs::create_dir(folder.join("taken.wasm")).unwrap();
+        assert!(put(&folder, "taken", b"x", None).is_err());
+        assert_eq!(names(), ["taken.wasm"]);
     }
 }

@@ -119,13 +119,16 @@ impl Machine {
     /// Makes `nodes` nodes with `cores` cores together, of which the first have one more where they cannot be spread evenly.
     ///
     /// # Errors
-    /// [`MachineError::Load`]: the graph of these resources cannot be made.
-    ///
-    /// # Panics
-    /// May panic if `nodes` is 0 or above `cores`.
+    /// [`MachineError::Load`]: a number is 0 or above the bound, there are more nodes than cores, or the graph of these resources cannot
+    /// be made.
     pub fn uniform(nodes: u32, cores: u32) -> Result<Self, MachineError> {
         let invalid =
             |message: String| MachineError::Load { file: "machine of the header".to_owned(), message };
+        if nodes == 0 || nodes > cores || cores > MAX_CORES {
+            return Err(invalid(format!(
+                "found {nodes} nodes with {cores} cores, accepted is 1 <= nodes <= cores <= {MAX_CORES}"
+            )));
+        }
         let pool = Resources::one_pool(nodes, cores).map_err(|e| invalid(e.to_string()))?;
         let made = Self::from_resources(
             Resources::from_r(&uniform_r(nodes, cores, 0)).map_err(|e| invalid(e.to_string()))?,
@@ -369,6 +372,10 @@ mod tests {
     #[test]
     fn nodes_of_equally_many_cores() {
         assert_eq!(Machine::uniform(4, 16).unwrap().cores_per_node().unwrap(), 4);
+        for (nodes, cores) in [(0, 0), (0, 4), (5, 4), (1, MAX_CORES + 1)] {
+            let said = Machine::uniform(nodes, cores).map(drop).unwrap_err().to_string();
+            assert!(said.contains(&format!("found {nodes} nodes with {cores} cores, accepted is")), "{said}");
+        }
         let message = Machine::uniform(3, 16).unwrap().cores_per_node().unwrap_err().to_string();
         assert!(message.contains("found nodes of 5 to 6 cores"), "{message}");
     }

@@ -121,11 +121,12 @@ impl Results {
         self.known.get(key)
     }
 
-    /// Adds a result, and writes it at once. Figures have to be finite.
+    /// Adds a result, and writes it at once. Figures that are not finite are left out, since JSON has no word for them.
     ///
     /// # Errors
     /// The line cannot be written.
-    pub fn add(&mut self, identity: &Identity<'_>, figures: Figures) -> Result<(), ResultsError> {
+    pub fn add(&mut self, identity: &Identity<'_>, mut figures: Figures) -> Result<(), ResultsError> {
+        figures.retain(|_, value| value.is_finite());
         let mut text = json!({"replay": identity, "metrics": figures}).to_string();
         text.push('\n');
         let failed = |source| ResultsError::Io { path: self.path.display().to_string(), source };

@@ -111,7 +111,10 @@ fn res_33_results_are_taken_if_nothing_they_depend_on_differs() {
     let figures: Figures = [("wait_mean_s".to_owned(), 1.5)].into();
     let mut results = Results::open(&path).unwrap();
     results.add(&identity(0, "sha256:0", "1"), figures.clone()).unwrap();
-    results.add(&identity(1, "sha256:0", "1"), figures.clone()).unwrap();
+    let unknown = ("forecast_error_s".to_owned(), f64::NAN);
+    results
+        .add(&identity(1, "sha256:0", "1"), figures.clone().into_iter().chain([unknown]).collect())
+        .unwrap();
     drop(results);
     // Killed in the middle of a line.
     let whole = std::fs::read(&path).unwrap();
