@@ -80,7 +80,7 @@ impl Appender {
         Duration::from_secs_f64(SYNC_PERIOD.min(self.retry))
     }
 
-    /// Writes the entries of the queue, makes durable what was written [`SYNC_PERIOD`] ago, and requests a checkpoint
+    /// Writes the entries of the queue, makes durable what was written `SYNC_PERIOD` ago, and requests a checkpoint
     /// once the pause after a failure is over. Errors of the disk are logged. `now` is in seconds, of any clock that does not go
     /// back.
     pub fn pump(&mut self, now: f64) {

@@ -73,7 +73,7 @@ pub fn pool<'a>(
 /// scheduled as one pool of cores where nothing needs their places.
 ///
 /// # Errors
-/// As [`driver::run_with`].
+/// As [`run_with`](crate::driver::run_with).
 pub fn run(
     jobs: impl Iterator<Item = Job>,
     surroundings: &Surroundings,

@@ -14,7 +14,7 @@ const STYLE: &str = "body{font:15px system-ui,sans-serif;margin:2em auto;max-wid
      code{font-size:12px;background:#f4f4f4;padding:.1em .3em}.better{color:#00694a}.worse{color:#a33c00}svg{max-width:960px}";
 
 impl Results {
-    /// The results as one page of HTML; see the [module](self).
+    /// The results as one page of HTML; see the module.
     pub fn html(&self) -> String {
         let title = format!("{}: {}", self.suite, self.title);
         let mut page = format!(
