@@ -20,7 +20,7 @@ class Resource(BrokerModule):
     def arguments(self, msg):
         self.handle.respond(msg, {"arguments": list(self.args)})
 
-    # What guests may ask.
+    # Methods that guests may call.
     stats_get = request_handler("stats-get", allow_guest=True)(lambda self, msg: self.pass_on(msg))
     stats_clear = request_handler("stats-clear", allow_guest=True)(lambda self, msg: self.pass_on(msg))
 
