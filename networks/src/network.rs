@@ -1,6 +1,6 @@
 //! Small networks in f32: dense layers with ReLU between them, as a kernel over every row or as one network over all.
 //!
-//! Each output of a layer starts from its bias and adds x[i] * w[i] in ascending i; product and sum are rounded apart, and
+//! Each output of a layer starts from its bias and adds `x[i] * w[i]` in ascending i; product and sum are rounded apart, and
 //! ReLU is `if x < 0 then 0`. That order is the definition: a component with or without SIMD, a twin on any machine, and
 //! sequential f32 of another language give the same bits. This module knows neither features nor jobs.
 
