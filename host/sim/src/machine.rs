@@ -109,7 +109,7 @@ impl Machine {
             (None, Some(p)) => (p, p),
             (Some(n), Some(p)) => (n, p),
         };
-        if nodes == 0 || nodes > procs || procs > MAX_CORES {
+        if !fits(nodes, procs) {
             let (nodes, procs) = (header.max_nodes.unwrap_or(0), header.max_procs.unwrap_or(0));
             return Err(MachineError::Header { nodes, procs });
         }
@@ -124,7 +124,7 @@ impl Machine {
     pub fn uniform(nodes: u32, cores: u32) -> Result<Self, MachineError> {
         let invalid =
             |message: String| MachineError::Load { file: "machine of the header".to_owned(), message };
-        if nodes == 0 || nodes > cores || cores > MAX_CORES {
+        if !fits(nodes, cores) {
             return Err(invalid(format!(
                 "found {nodes} nodes with {cores} cores, accepted is 1 <= nodes <= cores <= {MAX_CORES}"
             )));
@@ -266,6 +266,11 @@ impl Machine {
     pub fn total_cores(&self) -> u64 {
         self.cores.values().map(|ids| ids.len()).sum()
     }
+}
+
+/// True if each of these nodes can have a core, and there are not too many.
+fn fits(nodes: u32, cores: u32) -> bool {
+    (1..=cores).contains(&nodes) && cores <= MAX_CORES
 }
 
 /// RFC 20 R of the machine: `cores` over all nodes, `gpus` in each.
