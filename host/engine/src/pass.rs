@@ -332,7 +332,7 @@ impl Pass {
         placement: Option<Placement>,
     ) -> Result<Result<(), Refusal>, PolicyError> {
         if self.at_limit() {
-            return Ok(Err(Refusal::Limit));
+            return Ok(Err(self.refuse(Refusal::Limit)));
         }
         let wanted = self.placement(candidate, placement);
         let found = match self.fit.take() {
@@ -381,6 +381,15 @@ impl Pass {
         core.stats.refuse(refusal, &mut core.queues[self.queue as usize].counts)
     }
 
+    /// Refuses a proposal for the candidate at a bound of the caller, such as fuel, and counts [`Refusal::Limit`].
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if the candidate was not offered in this pass.
+    pub fn refuse_at_bound(&mut self, candidate: u32) -> Result<Refusal, PolicyError> {
+        self.describe(candidate)?;
+        Ok(self.refuse(Refusal::Limit))
+    }
+
     /// Reserves the earliest start of the candidate; returns that time, seconds since the epoch, or the refusal.
     ///
     /// # Errors
@@ -401,7 +410,7 @@ impl Pass {
         self.drop_standing();
         self.blocked = true;
         if self.at_limit() || self.core.resources.reservation_count() >= self.core.config.reservations_max {
-            return Ok(Err(Refusal::Limit));
+            return Ok(Err(self.refuse(Refusal::Limit)));
         }
         let Some(job) = self.core.job(candidate) else { return Ok(Err(Refusal::NotEligible)) };
         let (id, request, duration) = (job.id, job.request.clone(), job.duration);

@@ -155,7 +155,7 @@ pub struct Stats {
     pub backfilled: u64,
     /// Reservations made, also those that a pass makes anew. Failed passes count as well.
     pub reservations: u64,
-    /// Proposals that the gate refused, apart from those beyond a bound of the pass ([`Refusal::Limit`]).
+    /// Proposals that the gate refused, those beyond a bound of the pass ([`Refusal::Limit`]) included.
     pub refusals: u64,
     /// These by kind, in the order of [`REFUSALS`].
     pub refused: [u64; REFUSALS.len()],

@@ -39,6 +39,10 @@ impl Policy for Timed {
         self.inner.reads_attributes()
     }
 
+    fn reads_nodes(&self) -> bool {
+        self.inner.reads_nodes()
+    }
+
     fn anew(&self) -> Option<Anew> {
         self.inner.anew()
     }

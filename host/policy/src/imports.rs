@@ -46,9 +46,7 @@ impl HostState {
         how: Option<Placement>,
     ) -> Result<Result<(), types::Refusal>> {
         if self.half_charged() {
-            // The query fails if there is no such candidate.
-            self.pass(question, 0)?.describe(c)?;
-            return Ok(Err(types::Refusal::Limit));
+            return Ok(Err(refusal(self.pass(question, 0)?.refuse_at_bound(c)?)));
         }
         let fuel = self.limits.fuel_fit;
         Ok(self.pass(question, fuel)?.start(c, how)?.map_err(refusal))
@@ -175,8 +173,7 @@ impl many::Host for HostState {
         let mut starts = Vec::with_capacity(candidates.len().min(MANY_ROWS as usize));
         for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
             if self.half_charged() {
-                // The query fails if there is no such candidate.
-                self.pass(QUESTION, 0)?.describe(candidate)?;
+                self.pass(QUESTION, 0)?.refuse_at_bound(candidate)?;
                 break;
             }
             let fuel = self.limits.fuel_fit;
@@ -277,9 +274,7 @@ impl flow::Host for HostState {
     fn reserve_after(&mut self, candidate: u32, time: f64) -> Result<Result<f64, types::Refusal>> {
         const QUESTION: &str = "flow.reserve-after";
         if self.half_charged() {
-            // The query fails if there is no such candidate.
-            self.pass(QUESTION, 0)?.describe(candidate)?;
-            return Ok(Err(types::Refusal::Limit));
+            return Ok(Err(refusal(self.pass(QUESTION, 0)?.refuse_at_bound(candidate)?)));
         }
         let fuel = self.limits.fuel_plan;
         Ok(self.pass(QUESTION, fuel)?.reserve_after(candidate, time)?.map_err(refusal))
@@ -358,9 +353,7 @@ impl pass::Host for HostState {
 
     fn reserve(&mut self, candidate: u32) -> Result<Result<f64, types::Refusal>> {
         if self.half_charged() {
-            // The query fails if there is no such candidate.
-            self.pass("pass.reserve", 0)?.describe(candidate)?;
-            return Ok(Err(types::Refusal::Limit));
+            return Ok(Err(refusal(self.pass("pass.reserve", 0)?.refuse_at_bound(candidate)?)));
         }
         let fuel = self.limits.fuel_plan;
         Ok(self.pass("pass.reserve", fuel)?.reserve(candidate)?.map_err(refusal))

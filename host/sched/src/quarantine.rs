@@ -43,6 +43,8 @@ struct Record {
     out: Option<Out>,
     /// Since when it decides again.
     back: Option<f64>,
+    /// When it failed last, seconds since the epoch.
+    failed: f64,
 }
 
 /// The records of all policies by name.
@@ -84,10 +86,11 @@ impl Records {
         limit: Option<&'static str>,
     ) -> Out {
         if self.records.len() >= RECORDS_MAX && !self.records.contains_key(name) {
-            self.records.pop_first();
+            self.forget_one();
         }
         let record = self.records.entry(name.to_owned()).or_default();
         record.count += 1;
+        record.failed = now;
         if let Some(limit) = limit {
             *record.breaches.entry(limit).or_default() += 1;
         }
@@ -109,6 +112,17 @@ impl Records {
         }
         record.failures.push(json!({"time": now, "kind": kind, "reason": reason}));
         out
+    }
+
+    /// Removes the record of the policy that failed longest ago, if possible of one that is not in quarantine.
+    fn forget_one(&mut self) {
+        let least = |a: &Record, b: &Record| {
+            a.out.is_some().cmp(&b.out.is_some()).then(a.failed.total_cmp(&b.failed))
+        };
+        let oldest = self.records.iter().min_by(|(_, a), (_, b)| least(a, b));
+        if let Some(name) = oldest.map(|(name, _)| name.clone()) {
+            self.records.remove(&name);
+        }
     }
 
     /// When a policy may come back by itself: now, later, or never.
@@ -224,6 +238,22 @@ mod tests {
     fn a_site_may_want_nobody_back() {
         let guard = Guard { quarantine: 0.0, ..Guard::default() };
         assert_eq!(Records::default().failed("p", &trap(), 0.0, &guard), Out::ForGood);
+    }
+
+    #[test]
+    fn the_record_that_makes_room_is_of_a_policy_that_decides_again_else_the_oldest() {
+        let guard = Guard { quarantine: 1e6, ..Guard::default() };
+        let mut records = Records::default();
+        for i in 0..RECORDS_MAX {
+            records.failed(&format!("p{i:03}"), &trap(), i as f64, &guard);
+        }
+        records.returned("p200", 300.0);
+        for (name, makes_room) in [("q1", "p200"), ("q2", "p000"), ("a1", "p001")] {
+            assert_eq!(records.failures(makes_room).as_array().map(Vec::len), Some(1), "{makes_room}");
+            records.failed(name, &trap(), 400.0, &guard);
+            assert_eq!(records.failures(makes_room).as_array().map(Vec::len), Some(0), "{makes_room}");
+            assert!(!records.trusted(name, 401.0) && !records.trusted("p002", 401.0));
+        }
     }
 
     #[test]

@@ -262,13 +262,15 @@ impl Core {
             }
             let shared = |of: &Window| own.iter().any(|own| own.sharing().with(of.sharing()));
             let met = self.windows.by_id(window);
-            let here =
-                |of: &&Window| !of.ranks.intersection(&ranks).is_empty() || self.holds_of_pools(id, of);
-            if let Some(of) = met.filter(|of| here(of) && !shared(of)) {
-                let met = of.occurrences.iter().find(|times| times.start == span.start);
-                let begins = met.map_or("", |met| met.begins.as_str());
-                return Some(format!("its nodes are reserved from {begins} for {}", of.title()));
-            }
+            let Some(of) = met.filter(|of| !shared(of)) else { continue };
+            let kept = match !of.ranks.intersection(&ranks).is_empty() {
+                true => "its nodes are",
+                false if self.holds_of_pools(id, of) => "a pool that it uses is",
+                false => continue,
+            };
+            let met = of.occurrences.iter().find(|times| times.start == span.start);
+            let begins = met.map_or("", |met| met.begins.as_str());
+            return Some(format!("{kept} reserved from {begins} for {}", of.title()));
         }
         None
     }

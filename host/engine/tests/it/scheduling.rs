@@ -1,6 +1,6 @@
 //! Examples of starts, waits and reasons.
 
-use fluxgate_engine::{Action, Config, Engine, Event, Reason, RpcError};
+use fluxgate_engine::{Action, Config, Engine, Event, REFUSALS, Reason, RpcError};
 use fluxgate_formats::{Idset, JobId};
 
 use crate::common::*;
@@ -274,7 +274,8 @@ fn reasons_are_short_enough_for_a_list() {
 
 #[test]
 fn jobs_that_a_bound_of_the_pass_keeps_from_starting_start_in_the_next_one() {
-    for name in ["builtin-fcfs", "easy"] {
+    // The built-in policy ends its pass at a refusal; `easy` also tries to start the jobs behind it.
+    for (name, beyond) in [("builtin-fcfs", 3), ("easy", 7)] {
         let mut engine = engine(1, 8);
         if name == "easy" {
             install(&mut engine, Script::named("easy").run(easy), 0.0);
@@ -290,6 +291,8 @@ fn jobs_that_a_bound_of_the_pass_keeps_from_starting_start_in_the_next_one() {
         }
         passes.retain(|pass| !pass.is_empty());
         assert_eq!(passes, [[1, 2], [3, 4], [5, 6]], "{name}");
+        let refused = REFUSALS.into_iter().zip(engine.stats().refused).find(|(kind, _)| *kind == "limit");
+        assert_eq!(refused, Some(("limit", beyond)), "{name}");
     }
 }
 

@@ -266,7 +266,7 @@ fn feat_11_the_downtime_of_a_file_system() {
     assert_eq!(reason(&engine, 3), "reserved from at 100 for maintenance pfs");
     let longer = fluxgate_engine::Event::Expiration { id: JobId(4), expiration: 150.0, token: 1 };
     let out = format!("{:?}", engine.step(longer, 10.0));
-    assert!(out.contains("reserved from at 100 for maintenance pfs"), "{out}");
+    assert!(out.contains("a pool that it uses is reserved from at 100 for maintenance pfs"), "{out}");
     let out = engine.pass(100.0);
     let ended = |action: &Action| match action {
         Action::Raise { id, kind, .. } => Some((id.0, kind.clone())),

@@ -363,9 +363,10 @@ impl Session {
         Some(self.last_token)
     }
 
-    /// Answers all waiting requests: otherwise a validator would wait for ever.
+    /// Answers all waiting requests that want an answer: otherwise a validator would wait for ever.
     pub(super) fn farewell(&mut self, out: &mut Vec<Output>) {
         let waiting = std::mem::take(&mut self.deferred).into_iter().map(|question| question.reply_to());
+        let waiting = waiting.filter(ReplyTo::wants_response);
         for reply in std::mem::take(&mut self.questions).into_values().chain(waiting) {
             out.push(Output::Send(reply.error(errno::EHOSTUNREACH, "the scheduler is going away")));
         }

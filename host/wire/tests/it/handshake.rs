@@ -182,6 +182,18 @@ fn feasibility_waits_for_the_inventory_but_for_nothing_else() {
 }
 
 #[test]
+fn a_session_that_ends_early_answers_the_requests_that_want_an_answer() {
+    let mut broker = Broker::acquiring(SessionConfig::default());
+    let check = || from_job_manager("feasibility.check", &json!({"jobspec": jobspec()}));
+    assert!(broker.say(check().with_matchtag(4)).nothing());
+    assert!(broker.say(check().noresponse()).nothing());
+    let done = broker.say(broker.acquire.respond_error(errno::ENOSYS, ""));
+    assert!(done.fatal.is_some());
+    let [farewell] = &done.sent[..] else { panic!("{:?}", done.sent) };
+    assert_eq!((farewell.errnum(), farewell.matchtag()), (errno::EHOSTUNREACH, 4));
+}
+
+#[test]
 fn requests_before_ready_are_out_of_place() {
     let (mut broker, _) = Broker::hello(SessionConfig::default());
     assert!(broker.say(alloc(1)).nothing());
