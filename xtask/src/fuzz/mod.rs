@@ -5,6 +5,7 @@
 //! target.
 
 mod campaign;
+mod keep;
 mod page;
 
 use std::fs;
@@ -48,16 +49,13 @@ pub(crate) struct Options {
     /// Add processor time, inputs and edges to the table of docs/fuzzing.md.
     #[arg(long)]
     record: bool,
-    /// Afterwards keep a few of the inputs that were found in fuzz/corpus: small ones that together reach the most.
+    /// Afterwards keep a few of the inputs that were found in fuzz/corpus: those that together reach the most edges.
     #[arg(long)]
     keep: bool,
 }
 
 /// The page with the table of runs.
 const PAGE: &str = "docs/fuzzing.md";
-/// Most files of a target in the tree, and most bytes of them all.
-const KEPT_FILES_MAX: usize = 24;
-const KEPT_BYTES_MAX: u64 = 32 << 10;
 
 fn seconds(text: &str) -> Result<u64, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600)];
@@ -106,7 +104,7 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     })?;
     if options.keep {
         for target in targets {
-            keep(house, &binary, target)?;
+            keep_inputs(house, &binary, target)?;
         }
     }
     if !failed.is_empty() {
@@ -140,44 +138,25 @@ fn fuzzing(house: &House, binary: &Path, target: &str, seconds: u64) -> Result<C
     Ok(command)
 }
 
-/// Adds inputs to the corpus in the tree: of the smallest set that reaches all that was reached, the smallest files that the tree lacks.
-fn keep(house: &House, binary: &Path, target: &str) -> Result<()> {
+/// Adds inputs to the corpus in the tree, see [`keep`].
+fn keep_inputs(house: &House, binary: &Path, target: &str) -> Result<()> {
     let kept = house.root().join("fuzz/corpus").join(target);
-    let least = tempfile::tempdir().context("cannot make a folder")?;
+    let folder = tempfile::tempdir().context("cannot make a folder")?;
+    let (least, control) = (folder.path().join("least"), folder.path().join("control"));
+    fs::create_dir(&least).with_context(|| format!("{}", least.display()))?;
     let merged = Command::new(binary)
         .arg("-set_cover_merge=1")
+        .arg(format!("-merge_control_file={}", control.display()))
         .arg(format!("-timeout={INPUT_SECONDS}"))
-        .args([least.path(), &kept, &found(house, target)])
+        .args([&least, &kept, &found(house, target)])
         .env("FLUXGATE_FUZZ", target)
         .output()
         .context("cannot start the targets")?;
     if !merged.status.success() {
         bail!("{target}: {}", String::from_utf8_lossy(&merged.stderr).lines().last().unwrap_or_default());
     }
-    let files = |folder: &Path| -> Result<Vec<(u64, PathBuf)>> {
-        let entries = fs::read_dir(folder).with_context(|| format!("{}", folder.display()))?;
-        let file = |entry: std::io::Result<fs::DirEntry>| {
-            let entry = entry?;
-            Ok((entry.metadata()?.len(), entry.path()))
-        };
-        let mut files = entries.map(file).collect::<Result<Vec<_>>>()?;
-        files.sort();
-        Ok(files)
-    };
-    let there = files(&kept)?;
-    let (mut count, mut bytes) = (there.len(), there.iter().map(|(size, _)| size).sum::<u64>());
-    for (size, path) in files(least.path())? {
-        let name = path.file_name().context("a file has a name")?;
-        let to = kept.join(name);
-        if count >= KEPT_FILES_MAX || bytes + size > KEPT_BYTES_MAX {
-            break;
-        }
-        let known = there.iter().any(|(_, one)| fs::read(one).ok() == fs::read(&path).ok());
-        if !known {
-            fs::copy(&path, &to).with_context(|| format!("{}", to.display()))?;
-            (count, bytes) = (count + 1, bytes + size);
-        }
-    }
+    let control = fs::read_to_string(&control).with_context(|| format!("{}", control.display()))?;
+    let (count, bytes) = keep::keep(&control, &kept)?;
     println!("fuzz: {target}: {count} files, {bytes} bytes in the corpus");
     Ok(())
 }
