@@ -102,7 +102,13 @@ impl Model {
                 Some(above) => at = above,
             }
         }
-        Err(ModelError::TooDeep(vertex))
+        // The walk up from a vertex below a cycle ends on the cycle.
+        let mut again = std::iter::successors(up(at), |vertex| up(*vertex)).take(MODEL_DEPTH_MAX + 1);
+        Err(if again.any(|vertex| vertex == at) {
+            ModelError::Cycle(at)
+        } else {
+            ModelError::TooDeep(vertex)
+        })
     }
 
     /// Walks down from a root, no deeper than [`MODEL_DEPTH_MAX`].
@@ -137,10 +143,7 @@ impl Model {
         Err(ModelError::TooDeep(level[0]))
     }
 
-    /// Removes vertices with their edges. Their numbers are not used again.
-    ///
-    /// # Panics
-    /// A number is not that of a vertex of this model.
+    /// Removes vertices with their edges. Their numbers are not used again. Unknown numbers are ignored.
     pub fn remove(&mut self, vertices: &BTreeSet<VertexId>) {
         for &vertex in vertices {
             let Some(it) = self.vertices.get_mut(vertex.index()) else { continue };
@@ -173,7 +176,7 @@ impl Model {
         let keep = |model: &Model, e: &EdgeId| !model.is_removed(*e);
         let out: Vec<_> = self.out_edges(vertex).filter(|e| keep(self, e)).collect();
         let into: Vec<_> = self.in_edges(vertex).filter(|e| keep(self, e)).collect();
-        let it = &mut self.vertices[vertex.index()];
+        let Some(it) = self.vertices.get_mut(vertex.index()) else { return };
         it.first_out = out.first().map_or(NONE, |e| e.0);
         it.last_out = out.last().map_or(NONE, |e| e.0);
         it.first_in = into.first().map_or(NONE, |e| e.0);

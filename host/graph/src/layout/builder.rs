@@ -36,7 +36,7 @@ pub struct Pool {
     pub name: Name,
     /// The unit of its size; may be empty.
     pub unit: Name,
-    /// Units of each member, 1 to [`SIZE_MAX`].
+    /// Units of each member, 1 to [`SIZE_MAX`]; all members together have at most as many.
     pub size: u64,
     /// Its members: one, or several identical ones of size 1.
     pub ids: Ids,
@@ -83,7 +83,7 @@ pub enum GraphError {
     /// The size of the pool is 0, or the pool has no member.
     #[error("vertex has size 0 (accepted: 1 to {SIZE_MAX})")]
     ZeroSize(PoolId),
-    /// The size of the pool is more than [`SIZE_MAX`] units.
+    /// The members of the pool have more than [`SIZE_MAX`] units.
     #[error("vertex has more than {SIZE_MAX} units")]
     TooLarge(PoolId),
     /// An edge names a pool that was not added.
@@ -159,7 +159,7 @@ impl GraphBuilder {
         self.names.intern(text)
     }
 
-    /// Adds a pool. Fails if there are [`POOLS_MAX`] already, it has no member, or its size is 0 or above [`SIZE_MAX`].
+    /// Adds a pool. Fails if there are [`POOLS_MAX`] already, it has no member, or has no units or more than [`SIZE_MAX`].
     pub fn add(&mut self, pool: Pool) -> Result<PoolId, GraphError> {
         let id = PoolId(self.pools.len() as u32);
         if self.pools.len() >= POOLS_MAX {
@@ -168,7 +168,7 @@ impl GraphBuilder {
         if pool.size == 0 || pool.ids.is_empty() {
             return Err(GraphError::ZeroSize(id));
         }
-        if pool.size > SIZE_MAX {
+        if pool.size.saturating_mul(u64::from(pool.ids.len())) > SIZE_MAX {
             return Err(GraphError::TooLarge(id));
         }
         self.pools.push(pool);

@@ -62,9 +62,10 @@ impl NodeTemplate {
         (self.units_of(state, self.core), self.units_of(state, self.gpu))
     }
 
-    /// Units of a type in a state of this template.
+    /// Units of a type in a state of this template. The sum saturates, above any possible request.
     pub(crate) fn units_of(&self, state: &[u64], type_: Name) -> u64 {
-        self.leaves.get(&type_).map_or(0, |list| list.iter().map(|&j| state[j as usize]).sum())
+        let leaves = self.leaves.get(&type_).into_iter().flatten();
+        leaves.map(|&j| state[j as usize]).fold(0, u64::saturating_add)
     }
 }
 

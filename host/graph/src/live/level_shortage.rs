@@ -82,7 +82,7 @@ fn of_need(view: View<'_>, need: &Need, eligible: &Eligible, now: bool) -> Optio
 fn alone(view: View<'_>, need: &Need, now: bool) -> Option<String> {
     let graph = view.graph;
     let list = graph.upper_of.get(&need.type_)?;
-    let free: u64 = list.iter().map(|at| free_of(view, *at, need)).sum();
+    let free = list.iter().map(|at| free_of(view, *at, need)).fold(0, u64::saturating_add);
     (free < need.min()).then(|| {
         let unit = unit_of(view, need);
         match now {

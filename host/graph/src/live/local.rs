@@ -286,7 +286,7 @@ impl<'a> Walk<'a> {
             .filter(|&at| !self.template.slots[at as usize].leaf && !is_exclusive(self.state[at as usize]))
             .filter(|&at| needs.iter().all(|need| free(at, need) >= need.min()))
             .max_by_key(|&at| {
-                let spare: u64 = needs.iter().map(|need| free(at, need)).sum();
+                let spare = needs.iter().map(|need| free(at, need)).fold(0, u64::saturating_add);
                 (depths[at as usize], Reverse(spare), Reverse(at))
             })
     }
@@ -412,7 +412,7 @@ impl<'a> Walk<'a> {
     fn grow(&mut self) {
         for (need, scope, have) in std::mem::take(&mut self.open) {
             let positions = self.positions(scope, need);
-            let free: u64 = positions.iter().map(|&at| self.state[at as usize]).sum();
+            let free = positions.iter().map(|&at| self.state[at as usize]).fold(0, u64::saturating_add);
             let Some(best) = need.best(have.saturating_add(free)) else { continue };
             let mut more = best.saturating_sub(have);
             for at in positions {

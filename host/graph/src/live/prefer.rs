@@ -109,7 +109,7 @@ pub(crate) fn near_inside(
             flat.iter().fold(left, |n, &(type_, per)| n.min(units(template, free, at, type_) / per.max(1)))
         };
         let spare = |at: usize, free: &[u64]| -> u64 {
-            flat.iter().map(|&(type_, _)| units(template, free, at, type_)).sum()
+            flat.iter().map(|&(type_, _)| units(template, free, at, type_)).fold(0, u64::saturating_add)
         };
         let inside = (1..template.slots.len()).filter(|&at| !template.slots[at].leaf);
         // All of them in the deepest part with enough capacity, of those the fullest; else as many as possible in one
@@ -153,9 +153,9 @@ pub(crate) fn depths(template: &NodeTemplate) -> Vec<u32> {
     template.slots.iter().enumerate().map(depth).collect()
 }
 
-/// Free units of a leaf type below a vertex.
+/// Free units of a leaf type below a vertex. The sum saturates, above any possible request.
 pub(crate) fn units(template: &NodeTemplate, free: &[u64], at: usize, type_: Name) -> u64 {
     let end = template.slots[at].end;
     let leaves = template.leaves.get(&type_).into_iter().flatten();
-    leaves.filter(|&&l| l as usize > at && l < end).map(|&l| free[l as usize]).sum()
+    leaves.filter(|&&l| l as usize > at && l < end).map(|&l| free[l as usize]).fold(0, u64::saturating_add)
 }

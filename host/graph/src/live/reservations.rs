@@ -20,15 +20,18 @@ pub enum ReserveError {
     /// The job has a reservation already.
     #[error("job {0} has a reservation already")]
     Exists(JobId),
-    /// The start is not finite, or the duration is not positive.
+    /// The start is not finite, or the duration or the limit is not positive.
     #[error(
-        "not a reservation: start {start}, duration {duration} (a finite start and a positive duration are)"
+        "not a reservation: start {start}, duration {duration}, limit {limit} (a finite start, a positive duration and a positive \
+         limit are)"
     )]
     Span {
         /// The start, in seconds since the epoch.
         start: f64,
         /// The duration, in seconds.
         duration: f64,
+        /// The duration that windows must leave it, in seconds.
+        limit: f64,
     },
     /// [`RESERVATIONS_MAX`] reservations are in force.
     #[error("{RESERVATIONS_MAX} reservations stand already")]
@@ -69,8 +72,9 @@ impl Reservations {
         start: f64,
         (duration, limit): (f64, f64),
     ) -> Result<Reservation, ReserveError> {
-        if !start.is_finite() || duration.is_nan() || duration <= 0.0 {
-            return Err(ReserveError::Span { start, duration });
+        let lasts = |seconds: f64| !seconds.is_nan() && seconds > 0.0;
+        if !(start.is_finite() && lasts(duration) && lasts(limit)) {
+            return Err(ReserveError::Span { start, duration, limit });
         }
         if self.by_id.contains_key(&id) {
             return Err(ReserveError::Exists(id));

@@ -55,7 +55,7 @@ fn keys(graph: &Graph) -> Arc<[Key]> {
 /// Units of a kind in a state of a node.
 fn inside(template: &NodeTemplate, state: &[u64], (type_, unit): Key) -> u64 {
     let leaves = template.leaves.get(&type_).into_iter().flatten().map(|at| *at as usize);
-    leaves.filter(|at| template.slots[*at].unit == unit).map(|at| state[at]).sum()
+    leaves.filter(|at| template.slots[*at].unit == unit).map(|at| state[at]).fold(0, u64::saturating_add)
 }
 
 impl Resources {

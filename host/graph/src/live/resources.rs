@@ -382,7 +382,7 @@ impl Resources {
     }
 
     /// [`reserve`](Self::reserve) for a job that is expected to take the first duration, and may take the second, which
-    /// windows must leave it. Both are in seconds. The errors are those of `reserve`.
+    /// windows must leave it. Both are in seconds. Fails as `reserve` does, for either duration.
     pub fn reserve_expected(
         &mut self,
         id: JobId,

@@ -5,6 +5,7 @@ mod files;
 mod hwloc;
 mod machine;
 mod rows;
+mod rules;
 mod runs;
 mod scheduling;
 mod walks;

@@ -247,8 +247,12 @@ fn outlines<'d>(
     for run in d.runs() {
         let type_ = d.text(run.type_);
         let of_r = matches!(source, Source::R(_));
-        let whole =
-            (of_r || NAMED.contains(&type_)) && !linked.contains(&run.first) && !apart.contains(&run.first);
+        // A core of a run that has ids beyond 32 bits is a vertex of its own; R numbers such cores through their node.
+        let numbered = run.id.is_none_or(|first| number(first + i64::from(run.count - 1)).is_some());
+        let whole = (of_r || NAMED.contains(&type_))
+            && numbered
+            && !linked.contains(&run.first)
+            && !apart.contains(&run.first);
         let count = if whole { run.count } else { 1 };
         if seen.len() + (run.count / count) as usize > POOLS_MAX {
             return Err(d.fault(None, "", GraphError::TooMany.to_string()));
@@ -266,10 +270,14 @@ fn outlines<'d>(
     Ok(seen)
 }
 
-/// The id of a vertex, which may be its unique id or the number at the end of its name; an id that is too large is an
-/// error.
+/// The number of an id, if it is one of those that a layout has.
+fn number(id: i64) -> Option<u32> {
+    u32::try_from(id).ok().filter(|n| *n != NONE)
+}
+
+/// The id of a vertex, or of the first of a whole run. It may be the unique id, or the number at the end of the name; an id that is
+/// too large is an error.
 fn id(d: &Description, run: &Run, at: u32) -> Result<Option<u32>, i64> {
-    let number = |n: i64| u32::try_from(n).ok().filter(|n| *n != u32::MAX);
     let unique = run.unique.map(|unique| unique + i64::from(at));
     let own = || {
         let named = if d.text(run.type_) == "node" { trailing(d.text(run.name)) } else { None };
@@ -278,7 +286,7 @@ fn id(d: &Description, run: &Run, at: u32) -> Result<Option<u32>, i64> {
     match d.id(run, at) {
         None => Ok(None),
         Some(-1) => Ok(own()),
-        Some(n) if number(n + i64::from(run.count - 1 - at)).is_some() || Some(n) == unique => Ok(number(n)),
+        Some(n) if number(n).is_some() || Some(n) == unique => Ok(number(n)),
         Some(n) => Err(n),
     }
 }

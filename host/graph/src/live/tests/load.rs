@@ -3,15 +3,15 @@
 use super::*;
 
 /// A vertex of JGF.
-fn vertex(id: &str, type_: &str, more: &str) -> String {
+pub(super) fn vertex(id: &str, type_: &str, more: &str) -> String {
     format!(r#"{{"id":"{id}","metadata":{{"type":"{type_}"{more}}}}}"#)
 }
 
-fn edge(from: &str, to: &str) -> String {
+pub(super) fn edge(from: &str, to: &str) -> String {
     format!(r#"{{"source":"{from}","target":"{to}","metadata":{{"subsystem":"containment"}}}}"#)
 }
 
-fn document(nodes: &[String], edges: &[String]) -> String {
+pub(super) fn document(nodes: &[String], edges: &[String]) -> String {
     format!(r#"{{"graph":{{"nodes":[{}],"edges":[{}]}}}}"#, nodes.join(","), edges.join(","))
 }
 

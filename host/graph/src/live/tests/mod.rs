@@ -5,6 +5,7 @@ mod flow;
 mod flow_model;
 mod future;
 mod kept_plan;
+mod large;
 mod load;
 mod model;
 mod scale;
