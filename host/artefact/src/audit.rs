@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::file::sync_folder;
+use crate::file::open_folder;
 
 /// Size at which a file is closed, bytes.
 pub const FILE_BYTES_MAX: u64 = 4 << 20;
@@ -80,10 +80,11 @@ impl Trail {
                 line.insert(0, '\n');
             }
         }
+        let folder = if len == 0 { Some(open_folder(&self.path)?) } else { None };
         // One write, so that lines of several writers do not mix.
         file.write_all(line.as_bytes())?;
         file.sync_data()?;
-        if len == 0 { sync_folder(&self.path) } else { Ok(()) }
+        folder.map_or(Ok(()), |folder| folder.sync_all())
     }
 
     /// All entries of all files, the oldest first; empty without a file. A line that a crash cut short is left out.
@@ -123,6 +124,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::file::tests::while_unreadable;
+
+    #[test]
+    fn an_entry_that_is_refused_is_not_in_the_trail() {
+        let tmp = tempfile::tempdir().unwrap();
+        let trail = Trail::at(&tmp.path().join("audit.jsonl"));
+        assert!(while_unreadable(tmp.path(), || trail.append(&json!({"what": "load"}))).is_err());
+        assert_eq!(trail.read().unwrap(), [] as [Value; 0]);
+        trail.append(&json!({"what": "load"})).unwrap();
+        assert_eq!(trail.read().unwrap(), [json!({"what": "load"})]);
+    }
 
     #[test]
     fn appended_rotated_and_read_in_order() {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::file::{Draft, sync_folder};
+use crate::file::{Draft, open_folder};
 use crate::keys::signature_path;
 
 /// Mode of an installed file: all users may read it.
@@ -15,12 +15,13 @@ const MODE: u32 = 0o644;
 /// folder is created if missing.
 ///
 /// # Errors
-/// The error of the file system. If a content cannot be written, such as on a full disk, nothing has changed. If a file cannot get its
-/// name, the signature may be the new one or removed and the component the old one.
+/// The error of the file system. If a content cannot be written, such as on a full disk, or the folder cannot be read, nothing has
+/// changed. If a file cannot get its name, the signature may be the new one or removed and the component the old one.
 pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>) -> io::Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = folder.join(format!("{name}.wasm"));
     let signed = signature_path(&path);
+    let opened = open_folder(&path)?;
     let signature = signature.map(|text| Draft::write(&signed, text.as_bytes(), MODE)).transpose()?;
     let component = Draft::write(&path, component, MODE)?;
     match signature {
@@ -31,7 +32,7 @@ pub fn put(folder: &Path, name: &str, component: &[u8], signature: Option<&str>)
         }
     }
     component.place()?;
-    sync_folder(&path)?;
+    opened.sync_all()?;
     Ok(path)
 }
 
@@ -57,6 +58,17 @@ fn absent(result: io::Result<()>) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::tests::while_unreadable;
+
+    #[test]
+    fn a_folder_that_cannot_be_synced_keeps_component_and_signature() {
+        let tmp = tempfile::tempdir().unwrap();
+        let path = put(tmp.path(), "mine", b"one", Some("signature")).unwrap();
+        assert!(while_unreadable(tmp.path(), || put(tmp.path(), "mine", b"two", None)).is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::read(signature_path(&path)).unwrap(), b"signature");
+        assert_eq!(fs::read_dir(tmp.path()).unwrap().count(), 2, "no draft is left");
+    }
 
     #[test]
     fn put_replaced_and_removed() {

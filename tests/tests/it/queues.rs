@@ -85,6 +85,10 @@ fn what_is_wrong_is_refused_by_name_and_changes_nothing() {
     let own = |table: &str, words: &[&str]| {
         site.write(&format!("{TWO}{table}"));
         site.cli(&["config", "reload"]).fails(1, words);
+        let file = site.world.dir.path().join("flux.toml");
+        let policies = format!("policies={}", policies().display());
+        let check = ["config", "check", "--instance", "--file", file.to_str().unwrap(), &policies];
+        site.cli(&check).fails(1, words);
     };
     own("[sched-fluxgate.queues.nosuch]\npolicy = \"fcfs\"\n", &["no queue \"nosuch\"", "batch, debug"]);
     own(

@@ -2,9 +2,10 @@
 //!
 //! Must never change anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, bail};
+use fluxgate_engine::BUILTIN;
 use fluxgate_formats::R;
 use fluxgate_sched::settings::{Settings, TABLE};
 use serde_json::{Value, json};
@@ -30,17 +31,33 @@ pub(super) fn instance(client: &Client, config: &Value, settings: &Settings) -> 
         properties: r.properties.keys().cloned().collect(),
     };
     let mut faults = missing(config, &settings.value("queues"), &there);
-    // The default policy must load here, with its settings.
-    match PolicySource::of(settings) {
-        Err(error) => faults.push(fault(&[TABLE, "policies"], Value::Null, format!("{error:#}"))),
-        Ok(source) => {
-            let pairs: Vec<(String, String)> = settings.policy_config.clone().into_iter().collect();
-            if let Err(error) = source.check(&settings.policy, &pairs) {
-                faults.push(fault(&[TABLE, "policy"], settings.policy.as_str().into(), format!("{error:#}")));
-            }
-        }
-    }
+    faults.extend(unloadable(settings));
     Ok(faults)
+}
+
+/// Faults of policies that do not load here with their settings: the default policy, then those of queues.
+fn unloadable(settings: &Settings) -> Vec<Value> {
+    let source = match PolicySource::of(settings) {
+        Ok(source) => source,
+        Err(error) => return vec![fault(&[TABLE, "policies"], Value::Null, format!("{error:#}"))],
+    };
+    let load = |path: &[&str], policy: &str, config: &BTreeMap<String, String>| {
+        let pairs: Vec<(String, String)> = config.clone().into_iter().collect();
+        let error = source.check(policy, &pairs).err()?;
+        Some(fault(path, policy.into(), format!("{error:#}")))
+    };
+    let default = load(&[TABLE, "policy"], &settings.policy, &settings.policy_config);
+    let of_queues = settings.queue_policies().filter_map(|(queue, own)| {
+        let path = [TABLE, "queues", queue, "policy"];
+        // The built-in policy ignores settings as the default policy; as that of a queue it is refused with them.
+        match own.policy == BUILTIN && !own.config.is_empty() {
+            true => {
+                Some(fault(&path, BUILTIN.into(), format!("no policy-config: {BUILTIN} has no settings")))
+            }
+            false => load(&path, &own.policy, &own.config),
+        }
+    });
+    default.into_iter().chain(of_queues).collect()
 }
 
 fn fault(path: &[&str], found: Value, expected: String) -> Value {
@@ -112,5 +129,48 @@ mod tests {
         assert!(said.contains("found \"ssd\", expected a property of the instance: gpu"), "{said}");
         assert!(missing(&json!({}), &json!({"batch": {}}), &there).is_empty());
         verdict("x.toml", &[]).unwrap();
+    }
+
+    #[test]
+    fn feat_97_each_policy_that_does_not_load_is_named_by_its_key() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("bad.wasm"), "no component").unwrap();
+        let found = |more: Value| {
+            let mut table = json!({"policies": dir.path(), "policy": BUILTIN});
+            table.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let faults = unloadable(&Settings::from_config(&json!({ TABLE: table })).unwrap());
+            let text = |fault: &Value, key: &str| render::plain(&fault[key]);
+            faults.iter().map(|it| ["key", "found", "expected"].map(|key| text(it, key))).collect::<Vec<_>>()
+        };
+        let none: Vec<[String; 3]> = Vec::new();
+        assert_eq!(
+            found(json!({"queues": {"batch": {"policy": BUILTIN}, "debug": {"placement": "pack"}}})),
+            none
+        );
+        let faults = found(json!({"policy": "gone", "queues": {
+            "batch": {"policy": "nosuch"}, "debug": {"policy": "bad"}, "old": {"policy": BUILTIN},
+            "vip": {"policy": BUILTIN, "policy-config": {"depth": 4}},
+        }}));
+        let keys: Vec<&str> = faults.iter().map(|[key, ..]| key.as_str()).collect();
+        let of_queue = |name: &str| format!("sched-fluxgate.queues.{name}.policy");
+        assert_eq!(
+            keys,
+            ["sched-fluxgate.policy".to_owned(), of_queue("batch"), of_queue("debug"), of_queue("vip")]
+        );
+        for ([_, found, expected], (policy, why)) in faults.iter().zip([
+            ("gone", "no policy \"gone\""),
+            ("nosuch", "no policy \"nosuch\""),
+            ("bad", "bad.wasm"),
+            (BUILTIN, "has no settings"),
+        ]) {
+            assert!(found == policy && expected.contains(why), "{faults:?}");
+        }
+        // The rules of the site hold for each of them.
+        let faults = found(json!({"require-manifest": true, "queues": {"debug": {"policy": "bad"}}}));
+        assert!(faults[0][2].contains("manifest"), "{faults:?}");
+        // A fault of the folder is one fault.
+        let faults =
+            found(json!({"policies": dir.path().join("nosuch"), "queues": {"debug": {"policy": "bad"}}}));
+        assert_eq!((faults.len(), faults[0][0].as_str()), (1, "sched-fluxgate.policies"));
     }
 }
