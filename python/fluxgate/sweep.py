@@ -146,6 +146,7 @@ def _fingerprint(log: Log) -> str:
     for columns in (log.frame(), Table(log._jobs.links())):
         for name in columns.columns:
             hashed.update(columns[name].tobytes())
+    hashed.update((log._jobs.attributes_sha256() or "").encode())
     return hashed.hexdigest()[:32]
 
 

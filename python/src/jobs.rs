@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_sim::follow::Link;
 use fluxgate_sim::machine as sim;
 use fluxgate_sim::model;
@@ -40,6 +41,8 @@ pub(crate) struct Jobs {
     pub(crate) survey: Arc<Survey>,
     /// Facts of the log about jobs that follow others, also about jobs that were cut off.
     pub(crate) links: Arc<BTreeMap<JobId, Link>>,
+    /// Attributes of jobs, by their numbers; parts of the log share them.
+    pub(crate) attributes: Arc<[JobAttributes]>,
     /// The name of the log in documents.
     #[pyo3(get)]
     pub(crate) name: String,
@@ -83,14 +86,17 @@ fn format(name: &str) -> Option<Format> {
 fn options(py: Python<'_>, semantics: &str, map: &str) -> PyResult<Options> {
     let base =
         Semantics::named(semantics).map_err(|why| errors::option(py, format!("semantics: {why}")))?.options();
-    let base = Options { links: true, ..base };
+    // Policies that replay the jobs are chosen later, and may ask for attributes.
+    let base = Options { links: true, attributes: true, ..base };
     mapped(base, map).map_err(|why| errors::option(py, format!("map: {why}")))
 }
 
 impl Jobs {
     fn of(workload: Workload, name: String, path: Option<PathBuf>, queues: Queues) -> Jobs {
-        let survey = Arc::new(Survey::of(&workload));
-        Jobs { jobs: Arc::new(workload.jobs), survey, links: Arc::new(workload.links), name, path, queues }
+        let mut survey = Survey::of(&workload);
+        let attributes = std::mem::take(&mut survey.attributes).into();
+        let (jobs, survey, links) = (Arc::new(workload.jobs), Arc::new(survey), Arc::new(workload.links));
+        Jobs { jobs, survey, links, attributes, name, path, queues }
     }
 
     /// The same log with other jobs.
@@ -114,12 +120,17 @@ impl Jobs {
 fn digest(path: &Path) -> io::Result<String> {
     let mut hash = Sha256::new();
     io::copy(&mut File::open(path)?, &mut hash)?;
+    Ok(digits(hash))
+}
+
+/// A hash in hexadecimal digits.
+fn digits(hash: Sha256) -> String {
     let mut text = String::new();
     for byte in hash.finalize() {
         // Writing to a String does not fail.
         let _ = write!(text, "{byte:02x}");
     }
-    Ok(text)
+    text
 }
 
 #[pymethods]
@@ -340,6 +351,17 @@ impl Jobs {
     /// SHA-256 of the file, in hexadecimal digits; none without a file.
     fn sha256(&self, py: Python<'_>) -> PyResult<Option<String>> {
         Ok(self.path.as_deref().map(|path| py.detach(|| digest(path))).transpose()?)
+    }
+
+    /// SHA-256 of the attributes of all jobs, in hexadecimal digits; none if no attribute is known.
+    fn attributes_sha256(&self, py: Python<'_>) -> Option<String> {
+        let known = |job: &Job| (job.attributes as usize).checked_sub(1).map(|at| self.attributes.get(at));
+        let hashed = || {
+            let mut hash = Sha256::new();
+            self.jobs.iter().for_each(|job| hash.update(format!("{:?}\n", known(job))));
+            digits(hash)
+        };
+        self.jobs.iter().any(|job| job.attributes > 0).then(|| py.detach(hashed))
     }
 
     /// Lines that are no jobs: each reason and its count.

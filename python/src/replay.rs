@@ -482,6 +482,7 @@ pub(crate) fn replay(
         fallback,
         reservations: reservations.map_err(|why| errors::option(py, why))?.unwrap_or_default(),
         jobspecs: jobs.survey.jobspecs.clone(),
+        attributes: Arc::clone(&jobs.attributes),
         rules,
         ..Surroundings::default()
     };

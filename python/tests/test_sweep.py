@@ -82,6 +82,16 @@ def test_res_33_results_of_other_code_or_logs_are_not_taken(tmp_path):
     assert all(json.loads(line)["metrics"]["jobs"] == 300 for line in out.read_text().splitlines())
 
 
+def test_res_15_a_sweep_tells_logs_apart_that_differ_in_groups(tmp_path):
+    frame = {"submit": [0, 10], "run": [100, 50], "cores": [1, 1]}
+    groups = [{}, {"group": [6, 7]}, {"group": [7, 6]}, {"group": [6, 7]}]
+    out, lines = tmp_path / "sweep.jsonl", []
+    for group in groups:
+        fg.sweep(fg.Log.from_frame({**frame, **group}, cores=2), "easy", out=out)
+        lines.append(len(out.read_text().splitlines()))
+    assert lines == [1, 2, 3, 3], "a component may ask for the groups of jobs"
+
+
 def test_res_33_designs_follow_from_their_seed():
     space = {"a": [1, 2, 3], "b": ["x", "y"]}
     assert len(fg.grid(space)) == 6 and fg.grid(space)[1] == {"a": 1, "b": "y"}

@@ -35,7 +35,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
+use fluxgate_formats::jobspec::JobAttributes;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -144,6 +146,8 @@ pub type Settings = BTreeMap<String, String>;
 pub struct Made {
     /// By submission and id.
     pub jobs: Vec<Job>,
+    /// Attributes of jobs, by [`Job::attributes`].
+    pub attributes: Arc<[JobAttributes]>,
     /// The machine.
     pub machine: Machine,
     /// The identity of the machine: its nodes and cores and, for a machine in a file, a hash of the file.
@@ -270,7 +274,9 @@ impl Experiment {
     /// # Errors
     /// The log or the machine cannot be read, jobs ask for whole nodes of unequal cores, or the part has no job that counts.
     pub fn make(&self, part: &Workpart, seed: u64, folder: &Path) -> Result<Made, String> {
-        let mut workload = part.workload(self.semantics()?.options(), seed, folder)?;
+        let options = Options { attributes: true, ..self.semantics()?.options() };
+        let mut workload = part.workload(options, seed, folder)?;
+        let attributes = std::mem::take(&mut workload.attributes).into();
         let transform = Transform {
             from: part.from,
             until: part.until,
@@ -296,7 +302,7 @@ impl Experiment {
             let least = self.uncounted + 1;
             return Err(format!("found {} jobs, accepted are at least {least}", jobs.len()));
         }
-        Ok(Made { jobs, machine, described })
+        Ok(Made { jobs, attributes, machine, described })
     }
 
     fn machine(&self, header: &Header, folder: &Path) -> Result<(Machine, String), String> {

@@ -123,8 +123,11 @@ pub struct Summary {
     pub last_end: f64,
     /// Time from the first submission to the last end, in seconds.
     pub makespan_s: f64,
-    /// Sum of c r: cores that jobs held, times seconds.
+    /// Sum of c r without work that was lost: cores that jobs held, times seconds.
     pub core_seconds: f64,
+    /// The same of work that was lost because jobs ended early. JSON has it as `lost_core_seconds` of the run, there of all jobs.
+    #[serde(skip)]
+    pub lost_core_seconds: f64,
     /// Used core-seconds over those of the machine during the makespan, 0 to 1; 0 without a makespan.
     pub utilisation: f64,
     /// Ratio; the core-seconds over those up to the last start, so above 1 if much of the work follows it.
@@ -223,7 +226,11 @@ impl Summary {
     /// The energy of this number of equal nodes from the first submission to the last end, in kWh; see [`DEFINITIONS`].
     pub fn energy_kwh(&self, nodes: u64, watts: NodeWatts) -> f64 {
         let all = nodes as f64 * self.makespan_s;
-        (all * watts.idle + all * self.utilisation * (watts.busy - watts.idle)) / 3.6e6
+        let available = self.cores as f64 * self.makespan_s;
+        // Nodes draw power for work that is lost, too.
+        let held = self.core_seconds + self.lost_core_seconds;
+        let share = if available > 0.0 { held / available } else { 0.0 };
+        (all * watts.idle + all * share * (watts.busy - watts.idle)) / 3.6e6
     }
 }
 
@@ -273,6 +280,8 @@ pub struct Metrics {
     left: u64,
     backfilled: u64,
     core_seconds: Total,
+    /// Core-seconds of work that was lost because jobs ended early.
+    lost_work: Total,
     /// Idle core-seconds while a job waited that would have fitted.
     lost: Total,
     /// The part of `lost` before the latest end known so far.
@@ -304,6 +313,7 @@ impl Metrics {
             left: 0,
             backfilled: 0,
             core_seconds: Total::default(),
+            lost_work: Total::default(),
             lost: Total::default(),
             lost_before: Total::default(),
             users: BTreeMap::new(),
@@ -333,7 +343,8 @@ impl Metrics {
         self.values.push(job.start - job.submit, run)?;
         self.killed += u64::from(job.killed);
         self.backfilled += u64::from(job.backfilled);
-        self.core_seconds.add(f64::from(job.cores) * run);
+        let work = if job.lost { &mut self.lost_work } else { &mut self.core_seconds };
+        work.add(f64::from(job.cores) * run);
         self.first_submit = self.first_submit.min(job.submit);
         self.last_start = self.last_start.max(job.start);
         self.last_end = self.last_end.max(job.end);
@@ -389,6 +400,7 @@ impl Metrics {
             last_end,
             makespan_s,
             core_seconds,
+            lost_core_seconds: self.lost_work.value(),
             utilisation: if available > 0.0 { core_seconds / available } else { 0.0 },
             utilisation_to_last_start: if to_last_start > 0.0 { core_seconds / to_last_start } else { 0.0 },
             backfilled: self.backfilled,
@@ -424,6 +436,8 @@ pub struct Job {
     pub killed: bool,
     /// True if it started before an earlier-submitted job. See [`DEFINITIONS`].
     pub backfilled: bool,
+    /// True if it ended early, so that its work is lost.
+    pub lost: bool,
 }
 
 impl Observer for Metrics {
@@ -437,7 +451,9 @@ impl Observer for Metrics {
         }
         if let Some(kept) = s.again {
             // The job counts when it runs to its end; the work that is kept is work of the schedule.
-            self.core_seconds.add(f64::from(s.job.cores) * kept);
+            let cores = f64::from(s.job.cores);
+            self.core_seconds.add(cores * kept);
+            self.lost_work.add(cores * (s.end - s.start - kept));
             return Ok(());
         }
         self.add(&Job {
@@ -448,6 +464,7 @@ impl Observer for Metrics {
             user: s.job.user,
             killed: s.job.killed(),
             backfilled: s.backfilled,
+            lost: s.is_lost(),
         })
     }
 

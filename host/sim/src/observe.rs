@@ -37,6 +37,13 @@ pub struct Started<'a> {
     pub again: Option<f64>,
 }
 
+impl Started<'_> {
+    /// True if the job ends early and is not submitted again, so that its work is lost.
+    pub fn is_lost(&self) -> bool {
+        self.again.is_none() && self.end < self.start + self.job.run_time()
+    }
+}
+
 /// An end of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ended {

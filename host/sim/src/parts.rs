@@ -170,8 +170,16 @@ mod tests {
             let mut metrics = Metrics::new(4);
             for wait in waits {
                 let (start, end) = (*wait, wait + 100.0);
-                let ran =
-                    Ran { submit: 0.0, start, end, cores: 1, user: 0, killed: false, backfilled: false };
+                let ran = Ran {
+                    submit: 0.0,
+                    start,
+                    end,
+                    cores: 1,
+                    user: 0,
+                    killed: false,
+                    backfilled: false,
+                    lost: false,
+                };
                 metrics.add(&ran).unwrap();
             }
             metrics.summary().unwrap()

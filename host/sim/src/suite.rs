@@ -163,7 +163,8 @@ pub struct Published {
     pub because: Option<String>,
 }
 
-/// The verdict on a value: against the published one or, without one, against that of the first policy of the task.
+/// The verdict on a value: against the published one or, without one, against that of the first policy of the task that has the
+/// metric.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -175,7 +176,7 @@ pub enum Verdict {
     Explained,
     /// It differs.
     Differs,
-    /// It is the value of the first policy.
+    /// It is the value of the first policy that has the metric.
     First,
     /// Better than the first: the interval of the difference excludes 0. Of utilisation, fairness and the number of jobs more is better.
     Better,
@@ -183,7 +184,7 @@ pub enum Verdict {
     Worse,
     /// The interval of the difference includes 0.
     Even,
-    /// The difference has no interval.
+    /// The difference has no interval, or the value is not finite.
     #[default]
     Open,
 }

@@ -4,6 +4,7 @@
 //! The suite builds only Rust. The others are tested after `cargo xtask policies --lang all`.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
 
 use fluxgate_engine::Policy;
@@ -19,6 +20,8 @@ use fluxgate_tests::drive::{made_up, schedule};
 use fluxgate_tests::fixture::{cli, fluxgate, folder, loader, policies, run};
 use fluxgate_tests::native_twin::NativeTwin;
 use serde_json::{Value, json};
+
+use crate::python::python;
 
 /// Languages that have the policy.
 const LANGUAGES: [&str; 6] = ["c", "cpp", "go", "js", "ts", "python"];
@@ -207,6 +210,40 @@ fn res_15_groups_and_memory_of_a_log_decide() {
     assert_eq!(order("fcfs"), [1, 2, 3, 4, 5]);
     for Built { file, .. } in built() {
         assert_eq!(order(&format!("{}:use=attributes", file.display())), [5, 3, 4, 1, 2]);
+    }
+}
+
+/// A sweep tells a component what a replay tells it.
+#[test]
+fn res_15_groups_and_memory_of_a_log_decide_in_a_sweep() {
+    let dir = folder();
+    let log = five(dir.path());
+    let text = std::fs::read_to_string(&log).unwrap().replace("\n5 0 -1 10 ", "\n5 0 -1 1 ");
+    std::fs::write(&log, text).unwrap();
+    for (number, Built { file, .. }) in built().enumerate() {
+        let policy = json!(format!("{}:use=attributes", file.display()));
+        let text = format!("policies = [\"fcfs\", {policy}]\n[[part]]\nname = \"a\"\nlog = \"l.swf\"\n");
+        let experiment = write(dir.path(), &format!("{number}.toml"), &text);
+        let rows = cli(&["sweep", &experiment, "--quiet", "--json"]).json();
+        let wait = |row: usize| rows[row]["wait_mean_s"].as_f64();
+        // The fifth job, of one second, starts last or first.
+        assert_eq!((wait(0), wait(1)), (Some(20.0), Some(12.8)), "{policy}: {rows}");
+    }
+}
+
+/// A replay of the Python package tells a component what a replay of the command line tells it.
+#[test]
+fn res_15_groups_and_memory_of_a_log_decide_in_python() {
+    let Some((python, package)) = python() else { return };
+    let dir = folder();
+    let log = five(dir.path());
+    let program = "import sys, fluxgate as fg\n\
+        print(*fg.replay(fg.Log.read(sys.argv[1]), sys.argv[2])[0].jobs['job'])";
+    for Built { file, .. } in built() {
+        let policy = format!("{}:use=attributes", file.display());
+        let mut command = Command::new(&python);
+        command.args(["-c", program, &log, &policy]).env("PYTHONPATH", &package);
+        assert_eq!(run(command).ok().trim(), "5 3 4 1 2", "{policy}");
     }
 }
 

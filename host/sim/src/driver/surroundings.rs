@@ -58,10 +58,11 @@ pub struct Deciders {
 }
 
 impl Deciders {
-    /// True if one of them reads attributes of jobs.
+    /// True if one of them reads attributes of jobs, now or when it takes over.
     pub fn read_attributes(&self) -> bool {
         let own = self.queues.iter().map(|(_, policy)| policy);
-        self.default.iter().chain(own).any(|policy| policy.reads_attributes())
+        let later = self.successors.iter().map(|(_, policy)| policy);
+        self.default.iter().chain(own).chain(later).any(|policy| policy.reads_attributes())
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Must never know how a policy is executed.
 
+use fluxgate_formats::jobspec::JobAttributes;
 use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -98,8 +99,9 @@ impl Experiment {
     }
 }
 
-/// A hash of the jobs of a replay, in 32 hexadecimal digits. Of complete requests and attributes only the numbers are in it.
-pub fn fingerprint(jobs: &[Job]) -> String {
+/// A hash of the jobs of a replay and of their attributes, in 32 hexadecimal digits. Of complete requests only the numbers are in
+/// it.
+pub fn fingerprint(jobs: &[Job], attributes: &[JobAttributes]) -> String {
     let mut hasher = Sha256::new();
     for job in jobs {
         let Job {
@@ -122,6 +124,9 @@ pub fn fingerprint(jobs: &[Job]) -> String {
         for number in [*cores, *user, *nodes, *queue, *jobspec, *attributes, u32::from(*runs_on)] {
             hasher.update(number.to_le_bytes());
         }
+    }
+    for known in attributes {
+        hasher.update(format!("{known:?}\n"));
     }
     digits(&hasher.finalize())
 }

@@ -80,6 +80,9 @@ fn res_33_parts_are_made_of_logs_and_of_models() {
     assert_eq!(made.jobs.iter().map(|job| job.id.0).collect::<Vec<_>>(), [3, 4, 5, 6]);
     assert!(made.jobs.iter().all(|job| job.limit == job.run));
     assert_eq!(made.machine.total_cores(), 8);
+    let groups: Vec<Option<&str>> = made.attributes.iter().map(|known| known.group.as_deref()).collect();
+    assert!(groups == [Some("1")] && made.jobs.iter().all(|job| job.attributes == 1), "of the log");
+    assert_ne!(fingerprint(&made.jobs, &made.attributes), fingerprint(&made.jobs, &[]));
     assert!(!experiment.seed_changes(0));
     let with = |change: &dyn Fn(&mut Experiment)| {
         let mut experiment = experiment.clone();
@@ -94,7 +97,7 @@ fn res_33_parts_are_made_of_logs_and_of_models() {
     let jobs = |seed| made.make(&made.parts[0], seed, folder.path()).unwrap().jobs;
     assert!(made.seed_changes(0));
     assert_eq!((jobs(1), jobs(1).len()), (jobs(1), 300));
-    assert_ne!(fingerprint(&jobs(1)), fingerprint(&jobs(2)));
+    assert_ne!(fingerprint(&jobs(1), &[]), fingerprint(&jobs(2), &[]));
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn res_33_results_are_taken_if_nothing_they_depend_on_differs() {
     let experiment = of("", "").unwrap();
     let replays = experiment.replays();
     let made = experiment.make(&experiment.parts[0], 1, folder.path()).unwrap();
-    let jobs = fingerprint(&made.jobs);
+    let jobs = fingerprint(&made.jobs, &made.attributes);
     let identity = |replay: usize, code: &'static str, version: &'static str| {
         experiment.identity(&replays[replay], (code, &jobs), &made, version)
     };
@@ -127,7 +130,7 @@ fn res_33_results_are_taken_if_nothing_they_depend_on_differs() {
     assert_eq!(taken(2, "sha256:0", "1"), None, "other settings");
     assert_eq!(taken(0, "sha256:1", "1"), None, "another component");
     assert_eq!(taken(0, "sha256:0", "2"), None, "another version");
-    let other = fingerprint(&made.jobs[1..]);
+    let other = fingerprint(&made.jobs[1..], &made.attributes);
     let other = experiment.identity(&replays[0], ("sha256:0", &other), &made, "1");
     assert_eq!(results.get(&key(&other)), None, "other jobs");
     let wider = Experiment { machine: Some("64".to_owned()), ..experiment.clone() };

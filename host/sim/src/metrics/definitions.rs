@@ -42,7 +42,12 @@ pub const DEFINITIONS: [Definition; 15] = [
         source: THEORY_97,
     },
     Definition { name: "makespan", unit: "s", formula: "max e - min s", source: METRICS_98 },
-    Definition { name: "core_seconds", unit: "core_s", formula: "sum of c r", source: METRICS_98 },
+    Definition {
+        name: "core_seconds",
+        unit: "core_s",
+        formula: "sum of c r, without the work of jobs that a failed node or a reservation ended early (lost_core_seconds)",
+        source: METRICS_98,
+    },
     Definition {
         name: "utilisation",
         unit: "1",
@@ -90,7 +95,8 @@ pub const DEFINITIONS: [Definition; 15] = [
     Definition {
         name: "energy",
         unit: "kWh",
-        formula: "nodes * makespan * (idle + (busy - idle) * utilisation) / 3.6e6, idle and busy being what a node draws in watts",
+        formula: "nodes * makespan * (idle + (busy - idle) * u) / 3.6e6, idle and busy being what a node draws in watts, u the \
+                  utilisation with the work that was lost",
         source: "the linear model of Fan, Weber, Barroso: Power Provisioning for a Warehouse-Sized Computer, ISCA 2007",
     },
     Definition {

@@ -3,7 +3,7 @@
 use super::*;
 
 fn job(submit: f64, start: f64, end: f64, cores: u32) -> Job {
-    Job { submit, start, end, cores, user: 0, killed: false, backfilled: false }
+    Job { submit, start, end, cores, user: 0, killed: false, backfilled: false, lost: false }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Intervals of the values of a task, and the rank of each policy against the first.
+//! Intervals of the values of a task, and the rank of each policy against the first that has the metric.
 //!
 //! A whole log has intervals by weeks (see [`crate::bootstrap`]), for means over its jobs. A task of several sequences or
 //! windows has intervals over these, for every metric. In both cases a draw is the same for all policies of the task, so
@@ -28,7 +28,7 @@ pub struct Bounds {
     pub high: f64,
 }
 
-/// A policy's value less that of the first policy.
+/// A policy's value less that of the first policy that has the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Difference {
@@ -110,8 +110,9 @@ fn bounds(interval: &Interval) -> Option<Bounds> {
     known.then_some(Bounds { low: interval.low, high: interval.high })
 }
 
-/// Gives the values of all entries of a task their intervals, and their differences to the first of them; those without a
-/// published value get their verdict. `jobs` has the jobs of each entry, where the whole log is one run.
+/// Gives the values of all entries of a task their intervals, and their differences to the first entry that has the metric; those
+/// without a published value get their verdict. A value that is not finite gets none of these. `jobs` has the jobs of each entry,
+/// where the whole log is one run.
 pub fn rank(entries: &mut [EntryResult], jobs: &[Option<Jobs>]) {
     let submits = jobs.iter().flatten().flat_map(|jobs| &jobs.ran).map(|job| job.submit);
     let origin = submits.min_by(f64::total_cmp).unwrap_or(0.0);
@@ -121,12 +122,11 @@ pub fn rank(entries: &mut [EntryResult], jobs: &[Option<Jobs>]) {
             metrics.push(value.metric.clone());
         }
     }
-    let first = entries.iter().position(|entry| entry.unranked.is_none());
     for metric in metrics {
-        let place = |entry: &EntryResult| entry.values.iter().position(|value| value.metric == metric);
+        let known = |value: &ValueResult| value.metric == metric && value.found.is_finite();
+        let place = |entry: &EntryResult| entry.values.iter().position(known);
         let with: Vec<(usize, usize)> =
             (0..entries.len()).filter_map(|at| Some((at, place(&entries[at])?))).collect();
-        let reference = with.first().filter(|(entry, _)| Some(*entry) == first).copied();
         let weeks: Option<Vec<Weeks>> = with
             .iter()
             .map(|(entry, at)| {
@@ -134,7 +134,7 @@ pub fn rank(entries: &mut [EntryResult], jobs: &[Option<Jobs>]) {
             })
             .collect();
         let found = weeks.map(|weeks| intervals(&weeks, SEED));
-        let base = reference.map(|(entry, at)| entries[entry].values[at].found);
+        let base = with.first().map(|(entry, at)| entries[*entry].values[*at].found);
         for (number, (entry, at)) in with.iter().enumerate() {
             let value = &mut entries[*entry].values[*at];
             let interval = found.as_ref().map(|found| &found[number]);
@@ -209,6 +209,22 @@ mod tests {
         // Four sequences support no interval.
         let few: Vec<Vec<f64>> = all.iter().map(|parts| parts[..4].to_vec()).collect();
         assert_eq!(ranked("wait_mean_s", &few)[1].verdict, Verdict::Open);
+    }
+
+    #[test]
+    fn res_55_policies_are_compared_with_the_first_that_has_the_metric() {
+        let levels = [levels(|_, x| x), levels(|_, x| x - 1.0), levels(|_, x| x + 1.0)];
+        let [first, better, worse] = levels.map(|parts| entry("with", "wait_mean_s", parts));
+        let without = EntryResult { entry: "without".to_owned(), ..EntryResult::default() };
+        let unknown = entry("unknown", "wait_mean_s", vec![f64::NAN; 40]);
+        let mut entries = vec![without, unknown, first, better, worse];
+        let jobs = vec![None; entries.len()];
+        rank(&mut entries, &jobs);
+        let values: Vec<&ValueResult> = entries.iter().flat_map(|entry| &entry.values).collect();
+        let verdicts: Vec<Verdict> = values.iter().map(|value| value.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Open, Verdict::First, Verdict::Better, Verdict::Worse]);
+        assert_eq!((values[0].interval, values[0].difference), (None, None), "a value that is no number");
+        assert!((values[2].difference.unwrap().mean + 1.0).abs() < 1e-9, "against the first that has it");
     }
 
     #[test]

@@ -100,7 +100,8 @@ pub struct ValueResult {
     /// Its bounds, over weeks or over parts; `None` with too few of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<Bounds>,
-    /// Its difference from the value of the first policy of the task; `None` for the first.
+    /// Its difference from the value of the first policy of the task that has the metric; `None` for the first, and for a value that
+    /// is not finite.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
     /// The same metric of the runs by chance; `None` for a policy that does not decide by chance.

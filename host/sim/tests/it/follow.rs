@@ -8,7 +8,8 @@ use fluxgate_formats::JobId;
 use fluxgate_sim::driver::{self, Outcome, Surroundings};
 use fluxgate_sim::follow::{self, Following, Group, Link};
 use fluxgate_sim::machine::Machine;
-use fluxgate_sim::metrics::Metrics;
+use fluxgate_sim::metrics::{Metrics, NodeWatts};
+use fluxgate_sim::observe::Observer;
 use fluxgate_sim::outages::{Change, OnFailure, Outage, Outages};
 use fluxgate_sim::replay;
 use fluxgate_sim::rules::Rules;
@@ -126,6 +127,36 @@ fn res_17_a_job_that_was_submitted_again_counts_once() {
     let summary = metrics.summary().unwrap();
     assert_eq!((summary.jobs, summary.wait_s.mean, summary.response_s.mean), (1, 60.0, 120.0));
     assert_eq!(summary.core_seconds, 800.0, "what the checkpoint kept is work");
+}
+
+#[test]
+fn res_17_work_that_a_failure_destroyed_is_lost_and_not_used() {
+    let jobs = [job(1, 0.0, 8, 100.0), job(2, 10.0, 8, 5.0)];
+    // Core-seconds of work, those that were lost, and the last end.
+    let expected = [
+        (OnFailure::End, 40.0, 360.0, 65.0),
+        (OnFailure::Requeue, 840.0, 360.0, 165.0),
+        (OnFailure::Checkpoint(20.0), 840.0, 40.0, 125.0),
+    ];
+    for (on_failure, work, lost, end) in expected {
+        let changes = vec![change(45.0, "1", Change::Fail), change(60.0, "1", Change::Return)];
+        let outages = Outages::of(changes);
+        let surroundings = Surroundings { outages, on_failure, ..Surroundings::default() };
+        let (mut metrics, mut rows) = (Metrics::new(8), Collect::default());
+        let (machine, config) = (machine(), driver::replay_config());
+        let observers: &mut [&mut dyn Observer] = &mut [&mut metrics, &mut rows];
+        let ran =
+            replay::run(jobs.into_iter(), &surroundings, &machine, config, None.into(), observers, true);
+        let (outcome, summary) = (ran.unwrap().0, metrics.summary().unwrap());
+        assert_eq!((summary.core_seconds, outcome.lost_core_seconds), (work, lost), "{on_failure:?}");
+        assert_eq!((summary.last_end, summary.utilisation), (end, work / (8.0 * end)), "{on_failure:?}");
+        let held: f64 = rows.rows.iter().map(|row| 8.0 * (row.end - row.start)).sum();
+        assert_eq!(work + lost, held, "{on_failure:?}: each core-second counts once");
+        // Nodes draw power for work that is lost, too: 100 W without work, 300 W with all cores in use.
+        let joules = 4.0 * end * 100.0 + 4.0 * end * held / (8.0 * end) * 200.0;
+        let energy = summary.energy_kwh(4, NodeWatts { idle: 100.0, busy: 300.0 });
+        assert!((energy - joules / 3.6e6).abs() < 1e-12, "{on_failure:?}: {energy}");
+    }
 }
 
 #[test]

@@ -171,11 +171,9 @@ fn published_figures_of_fcfs_on_hpc2n() {
         let mut metrics = Metrics::new(240);
         for job in &w.jobs {
             let start = starts[&job.id];
-            let (submit, cores, killed) = (job.submit, job.cores, job.killed());
-            let end = start + job.run_time();
-            metrics
-                .add(&metrics::Job { submit, start, end, cores, user: job.user, killed, backfilled: false })
-                .unwrap();
+            let (submit, cores, user, killed) = (job.submit, job.cores, job.user, job.killed());
+            let (end, backfilled, lost) = (start + job.run_time(), false, false);
+            metrics.add(&metrics::Job { submit, start, end, cores, user, killed, backfilled, lost }).unwrap();
         }
         let s = metrics.summary().unwrap();
         let found = (s.wait_s.mean, s.bounded_slowdown[1].distribution.p95);

@@ -1,7 +1,8 @@
 //! Policies that take over during a run, and the built-in policy after a breach.
 
-use fluxgate_engine::{Abilities, BUILTIN, JobColumns, Policy, PolicyError, SavedState};
+use fluxgate_engine::{Abilities, BUILTIN, JobColumns, Pass, Policy, PolicyError, SavedState};
 use fluxgate_formats::JobId;
+use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_sim::driver::{self, Deciders, Outcome, SimError, Surroundings};
 use fluxgate_sim::machine::Machine;
 use fluxgate_sim::replay;
@@ -51,6 +52,38 @@ impl Policy for Weighted {
 
 fn policy(name: &'static str, weight: i8, takes: bool) -> Weighted {
     Weighted { name, weight, breaks_at: 0, takes }
+}
+
+/// Starts the jobs of group 7, and no others.
+struct Grouped;
+
+fn pass_of_the_group(pass: &mut Pass) -> Result<(), PolicyError> {
+    while let Some(candidate) = pass.next() {
+        let group = pass.attributes(candidate)?.and_then(|known| known.group.as_deref());
+        if group == Some("7") {
+            let _ = pass.start(candidate, None)?;
+        }
+    }
+    Ok(())
+}
+
+impl Policy for Grouped {
+    fn name(&self) -> &str {
+        "grouped"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { scheduling: true, ..Abilities::default() }
+    }
+
+    fn reads_attributes(&self) -> bool {
+        true
+    }
+
+    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+        let result = pass_of_the_group(&mut pass);
+        (pass, result)
+    }
 }
 
 /// A machine that is full until 200, and behind it jobs of one, two and three cores.
@@ -115,4 +148,20 @@ fn res_27_after_a_breach_the_built_in_policy_decides_until_a_successor_does() {
         run(Deciders { default: broken(), successors, ..Deciders::default() }, true).unwrap();
     assert_eq!(order(&rows), [1, 3, 5, 4, 2]);
     assert_eq!((outcome.breaches.len(), outcome.takeovers[0].from.as_str()), (1, BUILTIN));
+}
+
+/// The engine keeps attributes from the first policy on that reads them, so they are unknown for jobs that waited before.
+#[test]
+fn res_15_a_successor_is_told_attributes_of_jobs_that_come_after_it() {
+    let group = JobAttributes { group: Some("7".into()), ..JobAttributes::default() };
+    let row = |(id, submit)| Job { attributes: 1, ..Job::new(JobId(id), submit, 4, 10.0, 10.0) };
+    let jobs = [(1, 0.0), (2, 1.0), (3, 20.0)].into_iter().map(row);
+    let surroundings = Surroundings { attributes: [group].into(), ..Surroundings::default() };
+    let (machine, config) = (Machine::uniform(1, 4).unwrap(), driver::replay_config());
+    let deciders = Deciders { successors: vec![(5.0, Box::new(Grouped))], ..Deciders::default() };
+    let mut rows = Collect::default();
+    let ran = replay::run(jobs, &surroundings, &machine, config, deciders, &mut [&mut rows], true);
+    let (outcome, _) = ran.unwrap();
+    assert_eq!(order(&rows.rows), [1, 3], "the built-in policy starts job 1");
+    assert_eq!(outcome.unfinished.iter().map(|(id, _)| id.0).collect::<Vec<_>>(), [2]);
 }

@@ -266,7 +266,7 @@ fn prepare<'a>(suite: &Suite, task: &'a Task, path: &Path, seed: Option<u64>) ->
     let wrong = |wrong: String| anyhow!(wrong);
     let on_bad_line = if task.skip_bad { OnBadLine::Skip } else { OnBadLine::Refuse };
     let base = task.semantics().map_err(wrong)?.options();
-    let options = Options { format: Some(Format::Swf), on_bad_line, ..base };
+    let options = Options { format: Some(Format::Swf), on_bad_line, attributes: true, ..base };
     let mut workload = Workload::load(path, &options)?;
     let estimates = if task.exact_estimates { Estimates::Exact } else { Estimates::Logged };
     Transform { estimates, ..Transform::default() }.apply(&mut workload.jobs);
@@ -275,7 +275,8 @@ fn prepare<'a>(suite: &Suite, task: &'a Task, path: &Path, seed: Option<u64>) ->
         None => Machine::from_header(&workload.header)?,
     };
     let parts = task.parts(workload.jobs, seed).map_err(wrong)?;
-    let surroundings = Surroundings { rules: task.rules().map_err(wrong)?, ..Surroundings::default() };
+    let (rules, attributes) = (task.rules().map_err(wrong)?, workload.attributes.into());
+    let surroundings = Surroundings { rules, attributes, ..Surroundings::default() };
     let hash = |log: &String| suite.log(log).map(|log| log.sha256.clone());
     let trained_on = task.trained_on.iter().filter_map(hash).collect();
     let log = hash(&task.log).unwrap_or_default();

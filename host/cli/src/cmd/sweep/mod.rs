@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, anyhow, bail};
 use fluxgate_engine::BUILTIN;
@@ -83,7 +83,10 @@ impl Prepared {
         let once = Once {
             component: self.policies[replay.policy].component.as_ref(),
             config: &self.config(replay),
-            surroundings: &self.surroundings,
+            surroundings: &Surroundings {
+                attributes: Arc::clone(&made.attributes),
+                ..self.surroundings.clone()
+            },
             machine: &made.machine,
             counted,
             check: self.experiment.check,
@@ -142,7 +145,7 @@ fn prepare(args: &Sweep) -> Result<Prepared> {
             if let std::collections::btree_map::Entry::Vacant(free) = made.entry(place) {
                 let made = experiment.make(part, *seed, folder);
                 let made = made.map_err(wrong).with_context(|| format!("part {}", part.name))?;
-                let jobs = fingerprint(&made.jobs);
+                let jobs = fingerprint(&made.jobs, &made.attributes);
                 free.insert((made, jobs));
             }
         }
