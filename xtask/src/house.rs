@@ -130,6 +130,31 @@ impl Program {
         Ok(())
     }
 
+    /// Runs it with its output and its errors on our output, all lines up to one that ends a block at a time.
+    pub(crate) fn run_in_blocks(mut self, ends: impl Fn(&str) -> bool) -> Result<()> {
+        let (lines, output) = io::pipe().context("cannot make a pipe")?;
+        self.0.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
+        let name = self.to_string();
+        let mut child = self.0.spawn().with_context(|| format!("cannot start {name}"))?;
+        // The command holds ends of the pipe, which would keep it open.
+        drop(self);
+        let mut block = String::new();
+        for line in BufReader::new(lines).lines() {
+            let line = line.with_context(|| format!("{name}: its output is not UTF-8"))?;
+            block += &line;
+            block.push('\n');
+            if ends(&line) {
+                print!("{}", std::mem::take(&mut block));
+            }
+        }
+        print!("{block}");
+        let status = child.wait()?;
+        if !status.success() {
+            bail!("{name}: {status}");
+        }
+        Ok(())
+    }
+
     /// Runs it and is told each line of its standard output when it comes; its standard error is in the error.
     pub(crate) fn watch(mut self, mut line: impl FnMut(&str)) -> Result<()> {
         self.0.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -10,11 +10,11 @@ use std::num::NonZero;
 use std::path::PathBuf;
 use std::thread;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use fluxgate_testing::{Need, SKIPS};
 
-use crate::house::House;
+use crate::house::{House, Program};
 use crate::toolchain::on_path;
 use crate::tools::Language;
 use crate::{languages, policies, python, tidy};
@@ -30,6 +30,11 @@ const THREADS: &str = "RUST_TEST_THREADS";
 
 /// End-to-end suites: the binary in processes of its own, and policies built in other folders.
 const END_TO_END: [&str; 2] = ["fluxgate-tests", "xtask"];
+
+/// The test binary of the first of these, and the options that select all other tests but those in documentation: the name of no
+/// other test begins with an e.
+const END_TO_END_TEST: &str = "end_to_end";
+const OTHERS: [&str; 4] = ["--lib", "--bins", "--test", "[!e]*"];
 
 /// The arguments of `cargo xtask test`.
 #[derive(Debug, Default, Args)]
@@ -81,17 +86,28 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     let binary = house.target().join("debug").join("fluxgate");
     let list = house.target().join("skipped");
     fs::write(&list, "").with_context(|| format!("{}", list.display()))?;
-    let tested = house.cargo("test").args(&scope).args(arguments);
-    let mut tested = tested.env("FLUXGATE_BIN", &binary).env(SKIPS, &list);
-    if let (Some(python), Some(package)) = (&python, &package) {
-        tested = tested.env("FLUXGATE_PYTHON", python).env("FLUXGATE_PYTHON_PACKAGE", package);
-    }
-    if env::var_os(THREADS).is_none() {
-        // Half of the end-to-end tests wait for processes of their own.
-        let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        tested = tested.env(THREADS, (2 * cores).to_string());
-    }
-    let tested = tested.run();
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    let suites = |selection: &[&str], threads: usize| {
+        let tested = house.cargo("test").args(&scope).args(selection).args(arguments);
+        let mut tested = tested.env("FLUXGATE_BIN", &binary).env(SKIPS, &list);
+        if let (Some(python), Some(package)) = (&python, &package) {
+            tested = tested.env("FLUXGATE_PYTHON", python).env("FLUXGATE_PYTHON_PACKAGE", package);
+        }
+        if env::var_os(THREADS).is_none() {
+            tested = tested.env(THREADS, threads.to_string());
+        }
+        tested
+    };
+    // Half of the end-to-end tests wait for processes of their own.
+    let tested = if !options.quick && arguments.iter().all(|argument| argument == "--no-fail-fast") {
+        beside(suites(&["--test", END_TO_END_TEST], 2 * cores), || {
+            let ends = |line: &str| line.starts_with("test result:");
+            let run = suites(&OTHERS, cores).run_in_blocks(ends);
+            run.and_then(|()| suites(&["--doc"], cores).run_in_blocks(ends))
+        })
+    } else {
+        suites(&[], 2 * cores).run()
+    };
     let mut skipped = read(&fs::read_to_string(&list)?);
     if tested.is_ok() && !arguments.iter().any(|argument| argument.ends_with("ignored")) {
         skipped.extend(ignored(house, &scope, arguments)?);
@@ -104,6 +120,16 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         0 => Ok(()),
         missed => bail!("--strict: {missed} tests were skipped; they are named above"),
     }
+}
+
+/// Runs the end-to-end suite while others run. A failure of one does not end the other.
+fn beside(end_to_end: Program, others: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    thread::scope(|scope| {
+        let others = scope.spawn(others);
+        let ran = end_to_end.run();
+        let others = others.join().map_err(|_| anyhow!("a thread with suites panicked"))?;
+        ran.and(others)
+    })
 }
 
 /// An interpreter for the tests of the Python package; the reason why there is none is told.
@@ -181,7 +207,21 @@ fn report(skipped: &Skipped) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+
+    #[test]
+    fn the_name_of_one_test_begins_with_an_e() {
+        let metadata = House::find().unwrap().cargo("metadata").args(["--no-deps", "--format-version", "1"]);
+        let metadata: Value = serde_json::from_str(&metadata.read().unwrap()).unwrap();
+        let packages = metadata["packages"].as_array().unwrap().iter();
+        let targets = packages.flat_map(|package| package["targets"].as_array().unwrap());
+        let tests = targets.filter(|target| target["kind"] == json!(["test"]));
+        let names: Vec<&str> = tests.filter_map(|target| target["name"].as_str()).collect();
+        let first: Vec<&&str> = names.iter().filter(|name| name.starts_with('e')).collect();
+        assert_eq!((first, names.contains(&"it")), (vec![&END_TO_END_TEST], true));
+    }
 
     #[test]
     fn a_test_is_counted_once() {
