@@ -191,6 +191,8 @@ INTERRUPTED = """
 import os, signal, sys, threading, time
 import fluxgate as fg
 
+# A background process of a shell inherits that it ignores the signal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 log = fg.Log.lublin99(200_000, cores=128, seed=1).load(3.0)
 class Slow(fg.Policy):
     def keys(self, now, jobs):

@@ -75,7 +75,7 @@ pub struct Schedule {
     pub nb_jobs: u64,
     /// Number of jobs that ran to their end.
     pub nb_jobs_finished: u64,
-    /// Number of jobs that were killed at their limit.
+    /// Number of jobs that were killed at their limit, or ended early with a node or by a reservation.
     pub nb_jobs_killed: u64,
     /// Number of jobs that were denied.
     pub nb_jobs_rejected: u64,
@@ -114,7 +114,7 @@ impl Schedule {
 /// A job that runs: its end, its place among the starts, and its line.
 type Ends = Reverse<(TotalF64, u64, String)>;
 
-/// Writes `jobs.csv` and sums up `schedule.json`; an [`Observer`] of a run without failures of nodes.
+/// Writes `jobs.csv` and sums up `schedule.json`; an [`Observer`] of a run. A job that is submitted again has the line of its last run.
 pub struct Writer<W: io::Write> {
     out: W,
     rows: Rows,
@@ -209,8 +209,12 @@ impl<W: io::Write> Observer for Writer<W> {
             return Ok(());
         }
         let (wait, run, response) = (s.start - s.job.submit, s.end - s.start, s.end - s.job.submit);
-        let killed = s.job.killed();
-        let state = if killed { "COMPLETED_WALLTIME_REACHED" } else { "COMPLETED_SUCCESSFULLY" };
+        let state = match (s.is_lost(), s.job.killed()) {
+            (true, _) => "COMPLETED_KILLED",
+            (false, true) => "COMPLETED_WALLTIME_REACHED",
+            (false, false) => "COMPLETED_SUCCESSFULLY",
+        };
+        let killed = s.is_lost() || s.job.killed();
         let mut line = Self::begin(s.job);
         // Writing to a String does not fail.
         let _ = write!(

@@ -462,7 +462,7 @@ impl Observer for Metrics {
             end: s.end,
             cores: s.job.cores,
             user: s.job.user,
-            killed: s.job.killed(),
+            killed: s.job.killed() && !s.is_lost(),
             backfilled: s.backfilled,
             lost: s.is_lost(),
         })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
+use fluxgate_sim::batsim::Writer;
 use fluxgate_sim::driver::{self, Outcome, Surroundings};
 use fluxgate_sim::follow::{self, Following, Group, Link};
 use fluxgate_sim::machine::Machine;
@@ -131,12 +132,13 @@ fn res_17_a_job_that_was_submitted_again_counts_once() {
 
 #[test]
 fn res_17_work_that_a_failure_destroyed_is_lost_and_not_used() {
-    let jobs = [job(1, 0.0, 8, 100.0), job(2, 10.0, 8, 5.0)];
+    // The first job would be killed at its limit.
+    let jobs = [Job::new(JobId(1), 0.0, 8, 100.0, 150.0), job(2, 10.0, 8, 5.0)];
     // Core-seconds of work, those that were lost, and the last end.
     let expected = [
         (OnFailure::End, 40.0, 360.0, 65.0),
         (OnFailure::Requeue, 840.0, 360.0, 165.0),
-        (OnFailure::Checkpoint(20.0), 840.0, 40.0, 125.0),
+        (OnFailure::Checkpoint(20.0), 1160.0, 40.0, 165.0),
     ];
     for (on_failure, work, lost, end) in expected {
         let changes = vec![change(45.0, "1", Change::Fail), change(60.0, "1", Change::Return)];
@@ -150,6 +152,7 @@ fn res_17_work_that_a_failure_destroyed_is_lost_and_not_used() {
         let (outcome, summary) = (ran.unwrap().0, metrics.summary().unwrap());
         assert_eq!((summary.core_seconds, outcome.lost_core_seconds), (work, lost), "{on_failure:?}");
         assert_eq!((summary.last_end, summary.utilisation), (end, work / (8.0 * end)), "{on_failure:?}");
+        assert_eq!(summary.killed, u64::from(on_failure != OnFailure::End), "{on_failure:?}");
         let held: f64 = rows.rows.iter().map(|row| 8.0 * (row.end - row.start)).sum();
         assert_eq!(work + lost, held, "{on_failure:?}: each core-second counts once");
         // Nodes draw power for work that is lost, too: 100 W without work, 300 W with all cores in use.
@@ -157,6 +160,22 @@ fn res_17_work_that_a_failure_destroyed_is_lost_and_not_used() {
         let energy = summary.energy_kwh(4, NodeWatts { idle: 100.0, busy: 300.0 });
         assert!((energy - joules / 3.6e6).abs() < 1e-12, "{on_failure:?}: {energy}");
     }
+}
+
+#[test]
+fn res_20_a_job_that_ended_with_its_node_is_killed_for_batsim() {
+    let jobs = [Job::new(JobId(1), 0.0, 8, 100.0, 150.0), Job::new(JobId(2), 10.0, 8, 5.0, 9.0)];
+    let outages = Outages::of(vec![change(45.0, "1", Change::Fail), change(60.0, "1", Change::Return)]);
+    let surroundings = Surroundings { outages, ..Surroundings::default() };
+    let (machine, config) = (machine(), driver::replay_config());
+    let mut writer = Writer::new(Vec::new(), &machine.cores).unwrap();
+    let observers: &mut [&mut dyn Observer] = &mut [&mut writer];
+    replay::run(jobs.into_iter(), &surroundings, &machine, config, None.into(), observers, true).unwrap();
+    let (schedule, text) = writer.finish();
+    let text = String::from_utf8(text).unwrap();
+    let states: Vec<&str> = text.lines().skip(1).filter_map(|line| line.split(',').nth(7)).collect();
+    assert_eq!(states, ["COMPLETED_KILLED", "COMPLETED_WALLTIME_REACHED"]);
+    assert_eq!((schedule.nb_jobs_killed, schedule.nb_jobs_success), (2, 0));
 }
 
 #[test]
