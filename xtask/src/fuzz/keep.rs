@@ -1,7 +1,8 @@
 //! Which inputs of a fuzz target are kept in the tree.
 //!
-//! libFuzzer writes the edges that each input reaches into a control file while it merges folders. Of these inputs the one
-//! that adds most edges is kept first, then the one that adds most to it, and so on. Must never know the subject of a target.
+//! libFuzzer writes the features of each input into a control file while it merges folders: the edges that it reaches, by the order of
+//! magnitude of how often. (Edges, in lines `COV`, are those that no input before has reached.) Of these inputs the one that adds
+//! most features is kept first, then the one that adds most to it, and so on. Must never know the subject of a target.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,12 +15,12 @@ const FILES_MAX: usize = 24;
 const BYTES_MAX: u64 = 32 << 10;
 const INPUT_BYTES_MAX: u64 = 4 << 10;
 
-/// An input, its size in bytes, and the numbers of the edges that it reaches.
+/// An input, its size in bytes, and the numbers of its features.
 #[derive(Debug, PartialEq)]
 struct Input {
     path: PathBuf,
     bytes: u64,
-    edges: BTreeSet<u32>,
+    features: BTreeSet<u32>,
 }
 
 /// Copies inputs named by the control file into the folder, which keeps those that it has. Returns how many files it has then, and
@@ -52,10 +53,10 @@ fn inputs(control: &str) -> Result<Vec<Input>> {
         };
         match kind {
             "STARTED" => sizes[number] = words.next().and_then(|word| word.parse().ok()).unwrap_or_default(),
-            "COV" => inputs.push(Input {
+            "FT" => inputs.push(Input {
                 path: paths[number].into(),
                 bytes: sizes[number],
-                edges: words.filter_map(|word| word.parse().ok()).collect(),
+                features: words.filter_map(|word| word.parse().ok()).collect(),
             }),
             _ => {}
         }
@@ -63,19 +64,19 @@ fn inputs(control: &str) -> Result<Vec<Input>> {
     Ok(inputs)
 }
 
-/// The inputs to be added to those that are there, the one that adds most edges first.
+/// The inputs to be added to those that are there, the one that adds most features first.
 fn choose(there: &[Input], mut found: Vec<Input>) -> Vec<Input> {
-    let mut reached: BTreeSet<u32> = there.iter().flat_map(|input| &input.edges).copied().collect();
+    let mut reached: BTreeSet<u32> = there.iter().flat_map(|input| &input.features).copied().collect();
     let (mut files, mut bytes) = (there.len(), there.iter().map(|input| input.bytes).sum::<u64>());
     found.retain(|input| input.bytes <= INPUT_BYTES_MAX);
     let mut chosen = Vec::new();
     while files < FILES_MAX {
         found.retain(|input| bytes + input.bytes <= BYTES_MAX);
-        let adds = |input: &Input| (input.edges.difference(&reached).count(), u64::MAX - input.bytes);
+        let adds = |input: &Input| (input.features.difference(&reached).count(), u64::MAX - input.bytes);
         let best = found.iter().map(adds).enumerate().max_by_key(|(_, adds)| *adds);
-        let Some((place, _)) = best.filter(|(_, (edges, _))| *edges > 0) else { break };
+        let Some((place, _)) = best.filter(|(_, (features, _))| *features > 0) else { break };
         let input = found.swap_remove(place);
-        reached.extend(&input.edges);
+        reached.extend(&input.features);
         (files, bytes) = (files + 1, bytes + input.bytes);
         chosen.push(input);
     }
@@ -86,15 +87,15 @@ fn choose(there: &[Input], mut found: Vec<Input>) -> Vec<Input> {
 mod tests {
     use super::*;
 
-    fn input(path: &str, bytes: u64, edges: impl IntoIterator<Item = u32>) -> Input {
-        Input { path: path.into(), bytes, edges: edges.into_iter().collect() }
+    fn input(path: &str, bytes: u64, features: impl IntoIterator<Item = u32>) -> Input {
+        Input { path: path.into(), bytes, features: features.into_iter().collect() }
     }
 
     #[test]
     fn a_control_file() {
-        let text = "3\n1\nk/a\nf/b\nf/c\nSTARTED 0 5\nFT 0 9 8\nCOV 0 1 2\nSTARTED 1 7\nSTARTED 2 6\nCOV 2\n";
+        let text = "3\n1\nk/a\nf/b\nf/c\nSTARTED 0 5\nFT 0 1 2\nCOV 0 9 8\nSTARTED 1 7\nSTARTED 2 6\nFT 2\nCOV 2 7\n";
         assert_eq!(inputs(text).unwrap(), [input("k/a", 5, [1, 2]), input("f/c", 6, [])]);
-        for bad in ["", "x\n", "1\n0\na\nCOV\n", "1\n0\na\nCOV 1 5\n"] {
+        for bad in ["", "x\n", "1\n0\na\nFT\n", "1\n0\na\nFT 1 5\n"] {
             assert!(inputs(bad).is_err(), "{bad:?}");
         }
     }

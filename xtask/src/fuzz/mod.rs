@@ -49,7 +49,7 @@ pub(crate) struct Options {
     /// Add processor time, inputs and edges to the table of docs/fuzzing.md.
     #[arg(long)]
     record: bool,
-    /// Afterwards keep a few of the inputs that were found in fuzz/corpus: those that together reach the most edges.
+    /// Afterwards keep a few of the inputs that were found in fuzz/corpus: those that together reach the most.
     #[arg(long)]
     keep: bool,
 }
