@@ -217,6 +217,10 @@ table! {
     NodesLate = 1415 WARN,
     /// A reservation with `release_when_idle` ended early; its nodes take other jobs.
     ReservationReleased = 1416 INFO,
+    /// A queue was started or stopped because a reservation of it began or ended (`reservations.start-queues`).
+    QueueFollows = 1417 INFO,
+    /// The job manager refused to start or stop a queue whose reservation began or ended. Correct the cause, and use `flux queue start` or `stop`.
+    QueueDoesNotFollow = 1418 WARN,
 
     // Vertices of a site's graph.
     /// Status and properties of vertices are as the scheduler before this one had them.

@@ -24,6 +24,7 @@ mod other_policies;
 mod policy_requests;
 mod promotions;
 pub(crate) mod questions;
+mod queue_starts;
 mod queues;
 mod reload;
 mod request_counts;
@@ -148,6 +149,7 @@ pub struct Service {
     kept_windows: KeptWindows,
     groups: groups::Groups,
     late_windows: late_windows::LateWindows,
+    queue_starts: queue_starts::QueueStarts,
     idle_windows: idle_windows::IdleWindows,
     offline: offline::Offline,
     start_times: start_times::StartTimes,
@@ -274,6 +276,7 @@ impl Service {
             kept_windows: KeptWindows::default(),
             groups: groups::Groups::default(),
             late_windows: late_windows::LateWindows::default(),
+            queue_starts: queue_starts::QueueStarts::default(),
             idle_windows: idle_windows::IdleWindows::default(),
             offline: offline::Offline::default(),
             start_times: start_times::StartTimes::default(),
@@ -315,7 +318,8 @@ impl Service {
         if self.vertices_answer(&message) || self.config_answer(&message) || self.queues_answer(&message) {
             return;
         }
-        if self.windows_answer(&message) || self.shorten_answer(&message) {
+        if self.windows_answer(&message) || self.shorten_answer(&message) || self.queue_start_answer(&message)
+        {
             return;
         }
         let outputs = self.session.on_message(message);

@@ -351,7 +351,7 @@ impl Settings {
             ),
             ("reservations", _) => {
                 bail!(
-                    "expected reservations.KEY=VALUE, with KEY one of create, margin, lost, banks, wait-for-nodes"
+                    "expected reservations.KEY=VALUE, with KEY one of create, margin, lost, banks, start-queues, wait-for-nodes"
                 )
             }
             ("resources", _) => {

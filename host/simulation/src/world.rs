@@ -8,6 +8,7 @@ mod checks;
 mod faults;
 mod groups;
 mod marks;
+mod open_queues;
 mod operators;
 mod properties;
 mod reservations;
@@ -164,6 +165,7 @@ pub struct World {
     marks: marks::Marks,
     properties: properties::Unread,
     groups: groups::Groups,
+    queues: open_queues::OpenQueues,
     /// The times at which starts of this scheduler were decided, by job.
     decided: BTreeMap<u64, Time>,
     /// The times up to which ranks that are up may be withheld.
@@ -240,6 +242,7 @@ impl World {
             marks: marks::Marks::default(),
             properties: properties::Unread::default(),
             groups: groups::Groups::new(seed),
+            queues: open_queues::OpenQueues::default(),
             decided: BTreeMap::new(),
             withheld: BTreeMap::new(),
             end,

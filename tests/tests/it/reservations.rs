@@ -2,6 +2,7 @@
 
 use fluxgate_tests::fixture::{World, fluxgate};
 use fluxgate_tests::patience::{self, Lines};
+use fluxgate_tests::site::{Site, TWO};
 use serde_json::{Value, json};
 
 fn world() -> World {
@@ -129,4 +130,33 @@ fn feat_102_drain_for_waits_until_nothing_begins_soon() {
     world.cli(&["reservation", "cancel", "soon"]).ok();
     assert_eq!(lines.next().unwrap(), "clear for restart");
     assert!(patience::end(&mut child).success());
+}
+
+/// FEAT-29: a queue that is stopped is open while a reservation of it is on, and its jobs run then.
+#[test]
+fn feat_29_jobs_of_a_stopped_queue_run_in_its_reservation() {
+    let table = format!("{TWO}\n[sched-fluxgate.reservations]\nstart-queues = true\n");
+    let site = Site::up(&table, &[]);
+    let started = |world: &World| {
+        let status = world.rpc("job-manager.queue-status", json!({"name": "debug"})).unwrap();
+        (status["start"] == true, status["stop_reason"].clone())
+    };
+    let stop = json!({"name": "debug", "start": false, "all": false, "reason": "until its time"});
+    site.world.rpc("job-manager.queue-start", stop).unwrap();
+    site.cli(&["submit", "--queue", "debug", "-n1", "-t", "10m", "--simulate", "1m"]).ok();
+    site.cli(&["submit", "--queue", "debug", "-n4", "-t", "100h", "--simulate", "100h"]).ok();
+    let create = ["reservation", "create", "dat", "--duration", "50h", "--hosts", "all", "--queues", "debug"];
+    site.cli(&[&create[..], &["--start", "+100h"]].concat()).ok();
+    assert_eq!(started(&site.world), (false, json!("until its time")), "it is still to come");
+    site.cli(&["reservation", "cancel", "dat"]).ok();
+    site.cli(&[&create[..], &["--start", "now"]].concat()).ok();
+    site.world.until("a job that ends inside of it runs", |w| w.jobs("inactive").len() == 1);
+    assert!(started(&site.world).0);
+    site.cli(&["reservation", "end", "dat"]).ok();
+    site.world.until("the queue is stopped", |w| {
+        started(w) == (false, json!("no reservation of this queue is on"))
+    });
+    assert_eq!(site.world.jobs("pending").len(), 1, "a job that does not fit into it waits");
+    assert!(site.log().contains("FG-1417"), "{}", site.log());
+    site.world.assert_clean();
 }

@@ -1,8 +1,9 @@
-//! Windows over a restart of the scheduler: kept in the KVS of the instance.
+//! Windows over a restart of the scheduler, and the queues that were started for them: kept in the KVS of the instance.
 //!
 //! They are written, with a checkpoint of the KVS (FLUX_KVS_SYNC), after every change, and requests that changed them are answered
 //! after that. A new scheduler reads the key before its first pass. Must never know what a window is for.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fluxgate_engine::{Event, Window};
@@ -35,6 +36,9 @@ const VERSION: u32 = 1;
 struct Kept {
     version: u32,
     reservations: Vec<Window>,
+    /// Queues that were started for a reservation and are to be stopped.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    started_queues: BTreeSet<String>,
 }
 
 /// See the module text.
@@ -47,6 +51,8 @@ pub(super) struct KeptWindows {
     lost: Option<String>,
     /// The version of the windows that is written, or being written.
     written: u64,
+    /// The started queues that are written, or being written.
+    written_queues: BTreeSet<String>,
     writing: bool,
     /// When the windows are written again, in real time, because the last try was refused.
     again: Option<Duration>,
@@ -74,6 +80,11 @@ impl KeptWindows {
                 "{KEY} could not be read, and is not written over before `reservation accept-loss`: {why}"
             )
         })
+    }
+
+    /// Is it written, as far as the KVS can be written, that this queue is to be stopped?
+    pub(super) fn has_started_queue(&self, queue: &str) -> bool {
+        self.unread.is_some() || !self.writing && self.written_queues.contains(queue)
     }
 
     /// Why the reservations of the scheduler before are not in force, in words.
@@ -159,6 +170,8 @@ impl Service {
                     "{KEY}: {} reservations are set again",
                     kept.reservations.len()
                 );
+                self.kept_windows.written_queues.clone_from(&kept.started_queues);
+                self.queue_starts.restore(kept.started_queues);
                 // Some of their times may have passed without a scheduler.
                 let mut windows = kept.reservations;
                 let mut more = false;
@@ -223,11 +236,16 @@ impl Service {
             return;
         }
         let again = self.kept_windows.due().is_some_and(|due| due <= self.host.elapsed());
-        let changed = again || version != self.kept_windows.written;
+        let changed = again
+            || version != self.kept_windows.written
+            || !self.queue_starts.started().eq(&self.kept_windows.written_queues);
         if self.kept_windows.writing || self.kept_windows.reading || !changed {
             return;
         }
-        let kept = Kept { version: VERSION, reservations: engine.windows().cloned().collect() };
+        let started_queues: BTreeSet<String> = self.queue_starts.started().cloned().collect();
+        self.kept_windows.written_queues.clone_from(&started_queues);
+        let kept =
+            Kept { version: VERSION, reservations: engine.windows().cloned().collect(), started_queues };
         match serde_json::to_string(&kept) {
             Ok(text) => {
                 self.kept_windows.written = version;
@@ -275,7 +293,7 @@ impl Service {
         let again = self.kept_windows.due().is_some_and(|due| due <= self.host.elapsed());
         if (again || version != self.kept_windows.written) && !self.kept_windows.reading {
             self.repeat_windows();
-            self.keep_windows();
         }
+        self.keep_windows();
     }
 }

@@ -82,6 +82,7 @@ impl Service {
         self.tend_promotions();
         self.remember();
         self.keep_vertices();
+        self.start_queues();
         self.tend_windows();
         self.refresh_groups();
         self.tell_late();

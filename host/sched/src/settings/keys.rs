@@ -63,8 +63,8 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "reservations",
-        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\", banks = true or false, wait-for-nodes = DURATION; as arguments reservations.KEY=VALUE",
-        "who may make reservations, how long before a start of one of members others must have ended, what happens when they cannot be read, whether banks of jobs are validated, and how long after a start nodes of reservations are waited for",
+        "a table of create = \"owner\" or \"admin\", margin = DURATION, lost = \"go-on\" or \"hold\", banks = true or false, start-queues = true or false, wait-for-nodes = DURATION; as arguments reservations.KEY=VALUE",
+        "who may make reservations, how long before a start of one of members others must have ended, what happens when they cannot be read, whether banks of jobs are validated, whether queues are started and stopped with their reservations, and how long after a start nodes of reservations are waited for",
     ),
     key("annotate", "true or false", "tell jobs why they wait and when they may start"),
     key(

@@ -44,6 +44,9 @@ pub struct Reservations {
     /// Seconds for which a scheduler that begins waits for nodes that were chosen for reservations, before it chooses others. Default
     /// 900.
     pub wait_for_nodes: f64,
+    /// True if the scheduler starts a queue when a reservation that names it begins, and stops it when the reservation ends. Default
+    /// false: no other program or operator may start and stop these queues then.
+    pub start_queues: bool,
 }
 
 impl Default for Reservations {
@@ -54,6 +57,7 @@ impl Default for Reservations {
             lost: Lost::default(),
             banks: false,
             wait_for_nodes: 900.0,
+            start_queues: false,
         }
     }
 }
@@ -61,11 +65,12 @@ impl Default for Reservations {
 const DURATION: &str = "seconds, or a duration like 90s, 10m, 1.5h, of at most 366d";
 
 /// The keys of the table.
-const OWN: [Key; 5] = [
+const OWN: [Key; 6] = [
     key("create", "owner or admin", "who may make, change and end reservations"),
     key("banks", "true or false", "banks of jobs are validated"),
     key("lost", "go-on or hold", "what is done where they cannot be read"),
     key("margin", DURATION, "see Reservations::margin"),
+    key("start-queues", "true or false", "queues are started and stopped with their reservations"),
     key("wait-for-nodes", DURATION, "see Reservations::wait_for_nodes"),
 ];
 
@@ -90,6 +95,7 @@ impl Reservations {
                 }
             }
             "margin" => self.margin = given.seconds(key, PERIOD_MAX)?,
+            "start-queues" => self.start_queues = given.flag(key)?,
             "wait-for-nodes" => self.wait_for_nodes = given.seconds(key, PERIOD_MAX)?,
             _ => {
                 self.create = match given.text(key, 64)? {
@@ -119,7 +125,7 @@ impl Reservations {
         };
         json!({
             "create": create, "margin": self.margin, "lost": lost, "banks": self.banks,
-            "wait-for-nodes": self.wait_for_nodes,
+            "start-queues": self.start_queues, "wait-for-nodes": self.wait_for_nodes,
         })
     }
 }

@@ -35,8 +35,7 @@ fn a_table_sets_every_key() {
         "audit-trail": "/var/trail", "policy-state": "/var/learned",
         "journal": "/var/journal", "journal-size": "128M",
     });
-    table["reservations"] =
-        json!({"create": "admin", "margin": "10m", "lost": "hold", "banks": true, "wait-for-nodes": "20m"});
+    table["reservations"] = json!({"create": "admin", "margin": "10m", "lost": "hold", "banks": true, "start-queues": true, "wait-for-nodes": "20m"});
     table["resources"] = json!({"by-unit": ["ssd"], "nodes-below": {"dw": "rabbit"}});
     let settings = Settings::from_config(&json!({ "sched-fluxgate": table })).unwrap();
     for key in KEYS {
@@ -68,7 +67,8 @@ fn a_table_sets_every_key() {
             margin: 600.0,
             lost: Lost::Hold,
             banks: true,
-            wait_for_nodes: 1200.0
+            wait_for_nodes: 1200.0,
+            start_queues: true,
         }
     );
     // The values that are shown can be given back.
@@ -260,7 +260,7 @@ fn what_is_wrong_in_a_table_is_named() {
         (json!({"reservations": {"margin": -1}}), &["reservations.margin", "a duration", "-1"]),
         (
             json!({"reservations": {"color": 1}}),
-            &["reservations.color", "known are create, banks, lost, margin, wait-for-nodes"],
+            &["reservations.color", "known are create, banks, lost, margin, start-queues, wait-for-nodes"],
         ),
         (json!({"reservations": {"lost": "wait"}}), &["reservations.lost", "go-on or hold", "wait"]),
         (json!({"reservations": 1}), &["reservations", "a table"]),

@@ -5,6 +5,7 @@ mod components;
 mod metrics;
 mod policies;
 mod questions;
+mod queue_starts;
 mod reloads;
 mod reservations;
 mod restarts;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 const GUEST: (u32, u32) = (5588, role::USER);
-const KEY: &str = "sched-fluxgate.reservations";
+pub const KEY: &str = "sched-fluxgate.reservations";
 
 fn table() -> Value {
     json!({"policy": "builtin-fcfs"})
@@ -19,7 +19,7 @@ fn world() -> World {
 }
 
 /// The answer to a request about a reservation.
-fn ask(world: &mut World, method: &str, payload: Value) -> Result<Value, String> {
+pub fn ask(world: &mut World, method: &str, payload: Value) -> Result<Value, String> {
     let tag = world.ask(&format!("reservation-{method}"), &payload);
     world.answer(tag).unwrap_or_else(|| panic!("{method}: no answer")).clone().map_err(|(_, why)| why)
 }
@@ -29,7 +29,7 @@ fn maintenance(name: &str, hosts: &str, start: f64, end: f64) -> Value {
     json!({"name": name, "kind": "maintenance", "start": start, "end": end, "hosts": hosts})
 }
 
-fn with(mut payload: Value, more: Value) -> Value {
+pub fn with(mut payload: Value, more: Value) -> Value {
     for (key, value) in more.as_object().unwrap() {
         payload[key] = value.clone();
     }

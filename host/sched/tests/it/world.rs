@@ -136,6 +136,8 @@ pub struct World {
     pub kvs: BTreeMap<String, Value>,
     /// Changes of jobs that the job manager was asked for.
     pub updates: Vec<Value>,
+    /// Queues that the job manager was asked to start or to stop, in order.
+    pub queue_starts: Vec<(String, bool)>,
     /// Number of commits of jobs and others.
     pub commits: usize,
     /// Commits are refused.
@@ -211,6 +213,7 @@ impl World {
             slow: Duration::ZERO,
             kvs,
             updates: Vec::new(),
+            queue_starts: Vec::new(),
             commits: 0,
             full: false,
             machine,
@@ -316,6 +319,16 @@ impl World {
             "job-manager.update" => {
                 self.updates.push(message.json().unwrap());
                 message.respond()
+            }
+            "job-manager.queue-start" => {
+                let payload = message.json().unwrap();
+                let name = payload["name"].as_str().unwrap().to_owned();
+                let known = ["batch", "debug"].contains(&name.as_str());
+                self.queue_starts.push((name, payload["start"].as_bool().unwrap()));
+                match known {
+                    true => message.respond(),
+                    false => message.respond_error(errno::EINVAL, "No such queue"),
+                }
             }
             "config.get" => message.respond_json(&self.config),
             _ => message.respond_error(errno::ENOSYS, ""),

@@ -18,11 +18,13 @@ const AFTER: u32 = 2000;
 
 pub(super) fn settings(dice: &mut Dice) -> Value {
     let mut apart = dice.clone();
+    let mut further = Dice::new(dice.clone().number(), "queues");
     json!({
         "margin": *dice.pick(&[0.0, 0.0, 2.0, 10.0]),
         "lost": *dice.pick(&["go-on", "hold"]),
         // Drawn apart, so that the other draws of a seed stay the same.
         "wait-for-nodes": *apart.pick(&[0.0, 5.0, 30.0]),
+        "start-queues": further.often(600),
     })
 }
 

@@ -148,6 +148,7 @@ impl World {
                 self.raised_for_reservation(&message);
             }
             ("job-manager", "update") => self.updated(&message),
+            ("job-manager", "queue-start") => self.queue_start(&message),
             ("job-manager", "raise") => self.see(|_, jobs, sight| jobs.raise(&message, sight)),
             ("kvs", "commit") => self.commit_asked(message),
             ("kvs", "lookup") => self.lookup(&message),
@@ -241,6 +242,7 @@ impl World {
             self.tally.reached("a commit is refused");
             if reservations {
                 self.calendar.written(false);
+                self.queues.unsure = true;
             }
             return self.answer(&message, Err(errno::ENOSPC));
         }

@@ -76,6 +76,7 @@ impl World {
             && self.plain
             && self.reloaded
             && self.agreed
+            && self.queues_are_stopped()
             && !self.asked.values().any(Asked::is_of_a_person)
         {
             return true;
@@ -83,6 +84,9 @@ impl World {
         if now > self.end {
             let left = self.left();
             let why = match over {
+                true if !self.queues_are_stopped() => {
+                    format!("all jobs are over, and a queue is left open: {:?}", self.queues)
+                }
                 true => format!(
                     "all jobs are over, and the two sides do not come together (agreed: {}, built-in policy: {}, settings: {})",
                     self.agreed, self.plain, self.reloaded

@@ -134,6 +134,7 @@ impl World {
     pub(super) fn reservations_unread(&mut self) {
         self.tally.reached("reservations cannot be read");
         self.unread = true;
+        self.queues.unsure = true;
         let now = self.agenda.now();
         self.calendar.unread(now);
     }
