@@ -528,3 +528,33 @@ kill $pid; wait $pid
 "#,
     );
 }
+
+/// FEAT-29: a stopped queue is started and stopped with its reservation, whatever ends in between.
+#[test]
+fn feat_29_a_queue_of_a_flux_is_open_while_its_reservation_is_on() {
+    flux(
+        &[ONE],
+        r#"
+printf '[queues.batch]\n[queues.dat]\n[sched-fluxgate.reservations]\nstart-queues = true\n' | flux config load
+connect --policy easy
+first=$pid
+opened() { flux queue status dat | grep -q 'Scheduling is started'; }
+if opened; then flux queue stop dat; fi
+inside=$(mock 0.01s -q dat -n1 -t 10m); event $inside priority
+long=$(mock 1h -q dat -n1 -t 2h); event $long priority
+"$FG" reservation create dat --start now --duration 1h --hosts all --queues dat | grep 'keeps 4 nodes'
+event $inside clean
+opened
+kill -9 $first; wait $first || true
+# The next scheduler knows that it is to stop the queue.
+flux kvs get sched-fluxgate.reservations | jq -e '.started_queues == ["dat"]'
+connect --policy easy
+opened
+"$FG" reservation end dat
+until flux queue status dat | grep 'no reservation of this queue is on'; do :; done
+test "$(state $long)" = SCHED
+until flux kvs get sched-fluxgate.reservations | jq -e '.started_queues == null'; do :; done
+kill $pid; wait $pid
+"#,
+    );
+}

@@ -122,6 +122,18 @@ fn reach(seeds: impl Iterator<Item = u64>, profile: Profile, situations: &[&str]
     }
 }
 
+/// FEAT-29: queues are started and stopped with reservations.
+#[test]
+fn seeds_reach_what_reservations_are_simulated_for() {
+    let situations = [
+        "a queue is started with a reservation",
+        "a queue is stopped after a reservation",
+        "a member of a reservation starts",
+        "reservations are those that were kept",
+    ];
+    reach(0..40, Profile::Reservations, &situations);
+}
+
 #[test]
 fn seeds_reach_what_a_site_is_simulated_for() {
     let situations = [
