@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_engine::{Config, Engine, Event};
-use fluxgate_formats::R;
+use fluxgate_engine::{Config, Engine, Event, Occurrence, Window};
 use fluxgate_formats::jobspec::Jobspec;
+use fluxgate_formats::{JobId, R};
 use fluxgate_graph::{RecordFormat, Resources};
 use serde_json::{Value, json};
 
@@ -98,6 +98,28 @@ fn site_76_77_jobs_that_wait_are_looked_at_again_and_are_not_denied() {
     assert_eq!(engine.pending(), 1);
     engine.step(property(&paths[1], None), 2.0);
     assert_eq!(started(&engine.pass(2.0)), [1]);
+}
+
+/// A job that waits for a reservation and then for a property says so, also where no other change came before.
+#[test]
+fn site_76_77_a_property_that_is_in_the_way_is_the_reason() {
+    let mut engine = Engine::new(rabbit(), Config::default());
+    let times = Occurrence { start: 30.0, end: 100.0, begins: "30".to_owned() };
+    let window = Window::maintenance("dst", vec![times], "0-1".parse().unwrap());
+    engine.step(Event::PutWindow(Box::new(window)), 0.0);
+    engine.step(status(SSD, true), 0.0);
+    let mut spec = (*beside()).clone();
+    spec.set_system_attr("constraints", json!({"properties": ["^badrabbit"]})).unwrap();
+    assert!(started(&submit(&mut engine, 1.0, vec![(1, spec.into())])).is_empty());
+    let reason = |engine: &Engine| engine.reason(JobId(1)).unwrap().to_string();
+    assert!(reason(&engine).contains("maintenance dst"), "{}", reason(&engine));
+    engine.step(property("/site/chassis0/n0", Some("x")), 2.0);
+    engine.step(property("/site/chassis0/n1", Some("x")), 2.0);
+    assert!(started(&engine.pass(2.0)).is_empty());
+    assert!(reason(&engine).contains("properties"), "{}", reason(&engine));
+    engine.step(property("/site/chassis0/n1", None), 3.0);
+    engine.pass(3.0);
+    assert!(reason(&engine).contains("maintenance dst"), "{}", reason(&engine));
 }
 
 #[test]

@@ -199,12 +199,14 @@ impl Resources {
     }
 
     /// The [`epoch`](Self::epoch) of the last change that could help a request to fit. A release on nodes that can
-    /// never be part of it (without the gpus, the memory or the properties that it requests) does not count.
+    /// never be part of it (without the gpus, the memory or the properties that it requests) does not count. Each change of
+    /// properties counts for a request that names properties.
     pub fn helped(&self, request: &Request) -> u64 {
         let helps = self.machine.helps(request);
         let templates =
             helps.templates.iter().filter_map(|template| self.template_epochs.get(template.0 as usize));
         let upper = if helps.upper { self.upper_epoch } else { 0 };
-        templates.copied().fold(upper, u64::max)
+        let properties = if request.by_property { self.property_epoch } else { 0 };
+        templates.copied().fold(upper.max(properties), u64::max)
     }
 }

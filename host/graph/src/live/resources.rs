@@ -59,9 +59,11 @@ pub struct Resources {
     unused_topology: Option<String>,
     totals: Totals,
     pub(crate) epoch: u64,
-    /// The epoch of the last change that could help, by node template; `upper_epoch` is for vertices above nodes.
+    /// The epoch of the last change that could help, by node template; `upper_epoch` is for vertices above nodes, `property_epoch` for
+    /// requests that name properties: a change of properties changes the templates that they may use.
     pub(crate) template_epochs: Vec<u64>,
     pub(crate) upper_epoch: u64,
+    pub(crate) property_epoch: u64,
     pub(crate) version: u64,
     inventory_version: u64,
     pub(crate) planning: Planning,
@@ -96,6 +98,7 @@ impl Clone for Resources {
             epoch: self.epoch,
             template_epochs: self.template_epochs.clone(),
             upper_epoch: self.upper_epoch,
+            property_epoch: self.property_epoch,
             version: self.version,
             inventory_version: self.inventory_version,
             planning: self.planning.clone(),
@@ -162,6 +165,7 @@ impl Resources {
             epoch: 0,
             template_epochs: Vec::new(),
             upper_epoch: 0,
+            property_epoch: 0,
             version: 0,
             inventory_version: 0,
             planning: Planning::default(),
@@ -190,6 +194,7 @@ impl Resources {
             epoch: 0,
             template_epochs: Vec::new(),
             upper_epoch: 0,
+            property_epoch: 0,
             version: 0,
             inventory_version: self.inventory_version,
             planning: Planning::default(),
@@ -365,6 +370,7 @@ impl Resources {
                 self.inventory.set_template(graph, node);
             }
         }
+        self.property_epoch = self.epoch + 1;
         self.forget_answers(list, false);
     }
 

@@ -403,6 +403,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "0,6",
         "a job that a scheduler cannot take over, since its R names lost ranks, was counted for its queue",
     ),
+    (
+        810_001_537,
+        Profile::Constraints,
+        "3",
+        "7,11,1005,1010,6002,6005,6007",
+        "a reservation stayed the reason of a job that properties kept off all nodes",
+    ),
 ];
 
 #[test]
