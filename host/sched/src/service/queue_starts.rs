@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_engine::Window;
 use fluxgate_wire::message::Message;
-use fluxgate_wire::proto::errno;
 use serde_json::json;
 
 use super::Service;
+use super::reservations::why_refused;
 
 /// The matchtag; see `kept_vertices.rs`.
 const TAG: u32 = u32::MAX - 9;
@@ -142,7 +142,7 @@ impl Service {
             if message.errnum() == 0 {
                 fluxgate_log::log!(QueueFollows, "queue {name} is {done}");
             } else {
-                let why = message.text().map_or_else(|| errno::describe(message.errnum()), str::to_owned);
+                let why = why_refused(message);
                 fluxgate_log::log!(QueueDoesNotFollow, "queue {name} is {undone}: {why}");
             }
         }

@@ -60,6 +60,11 @@ fn ranks_of(resources: &Resources, hosts: &str) -> Result<Idset> {
     list.iter().map(|host| rank(host.as_ref())).collect()
 }
 
+/// Why the job manager refused a request, in its words or those of the error number.
+pub(super) fn why_refused(answer: &Message) -> String {
+    answer.text().map_or_else(|| errno::describe(answer.errnum()), str::to_owned)
+}
+
 pub(super) fn hosts(resources: &Resources, ranks: &Idset) -> String {
     resources.hosts_of(ranks).into_iter().collect::<Hostlist>().to_string()
 }
@@ -479,7 +484,7 @@ impl Service {
     pub(super) fn shorten_answer(&self, message: &Message) -> bool {
         let ours = message.is_response() && message.matchtag() == SHORTEN_TAG;
         if ours && message.errnum() != 0 {
-            let why = message.text().map_or_else(|| errno::describe(message.errnum()), str::to_owned);
+            let why = why_refused(message);
             fluxgate_log::log!(LimitKept, "a job that runs into a reservation keeps its limit: {why}");
         }
         ours
