@@ -173,12 +173,12 @@ impl Calendar {
     pub fn life_ends(&mut self, time: Time, writes: bool) {
         self.nodes_change();
         self.late = writes;
-        let refused = std::mem::take(&mut self.refused);
+        let unsure = std::mem::take(&mut self.refused) || writes;
         for entry in self.entries.values_mut() {
             (entry.asked, entry.unkept) = (None, false);
             entry.answers += 1;
-            // After a refused commit, nodes that were replaced before the begin are those of before again.
-            entry.kept.iter_mut().flatten().filter(|_| refused).for_each(|terms| terms.fixed = None);
+            // Without the last commit, nodes that were replaced before the begin are those of before again.
+            entry.kept.iter_mut().flatten().filter(|_| unsure).for_each(|terms| terms.fixed = None);
             entry.now.clone_from(&entry.kept);
             entry.since = Time::MAX;
             entry.settle(time);
@@ -365,5 +365,27 @@ mod tests {
         listed(&mut calendar, &[row(21.0)]).unwrap_err();
         calendar.life_ends(0, false);
         listed(&mut calendar, &[row(21.0)]).unwrap();
+    }
+
+    #[test]
+    fn a_node_that_is_chosen_while_the_scheduler_writes_may_be_lost_with_it() {
+        for writes in [true, false] {
+            let mut calendar = Calendar::default();
+            let chosen = Terms { wanted: Some(1), ranks: None, ..terms(1, 20.0).unwrap() };
+            let told = |rank: &str| {
+                let mut row = row(20.0);
+                row["ranks"] = rank.into();
+                row["places"] = json!({"nodes": 1});
+                row["state"] = "active".into();
+                [row]
+            };
+            calendar.asks("w", Some(chosen.clone()), 0);
+            calendar.made("w", Some(chosen), true, 0);
+            let seen = calendar.seen();
+            calendar.listed(&told("3"), &seen, 11.0, 0).unwrap();
+            calendar.life_ends(0, writes);
+            let seen = calendar.seen();
+            assert_eq!(calendar.listed(&told("1"), &seen, 12.0, 0).is_ok(), writes);
+        }
     }
 }
