@@ -53,7 +53,7 @@ fn start(pass: &mut dyn Pass, job: Candidate, place: Option<Placement>) -> Resul
 /// The first part of a pass with one reservation, for policies with their own rule for filling gaps: jobs start in
 /// order until one has to wait and is reserved its earliest start. False when the pass is over: no job is left, or a
 /// bound of the host is reached.
-pub fn until_guaranteed(
+pub fn until_reserved(
     pass: &mut dyn Pass,
     mut start: impl FnMut(&mut dyn Pass, Candidate) -> Result<(), Refusal>,
 ) -> bool {

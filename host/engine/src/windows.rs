@@ -1,6 +1,6 @@
 //! Windows: nodes that are kept from one time to another, for maintenance or for some jobs.
 //!
-//! People and commands call a window a reservation; here a reservation is the start that a policy promises to one job. An
+//! People and commands call a window a reservation; here a reservation is the start that a policy reserves for one job. An
 //! administrator makes a window, and no policy makes or breaks one. The nodes and times are in the ledger
 //! ([`fluxgate_graph::WindowSpan`]), where every search for a start finds them; here are the rules of access to them.
 //!

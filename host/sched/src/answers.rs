@@ -162,7 +162,7 @@ pub(crate) fn node_tests(of: &Questions, asker: &Asker, tests: &[(NodeTest, Idse
             NodeTest::NotIdle { until } => ("not-idle", Some(until), None),
             NodeTest::InUse { until } => ("in-use", Some(until), None),
             NodeTest::Partly { until } => ("partly", Some(until), None),
-            NodeTest::Promised(id) => ("reserved", None, Some(id)),
+            NodeTest::Reserved(id) => ("reserved", None, Some(id)),
             _ => ("free", None, None),
         };
         json!({

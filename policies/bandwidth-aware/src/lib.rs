@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 
-use fluxgate_guest::backfill::until_guaranteed;
+use fluxgate_guest::backfill::until_reserved;
 use fluxgate_guest::flow;
 use fluxgate_guest::prelude::*;
 
@@ -76,7 +76,7 @@ impl Behind {
 
 impl Scheduling for BandwidthAware {
     fn run(&mut self, pass: &mut dyn Pass) {
-        if until_guaranteed(pass, |pass, job| pass.start(job)) {
+        if until_reserved(pass, |pass, job| pass.start(job)) {
             self.fill(pass);
         }
     }

@@ -27,14 +27,20 @@ impl Policy for Conservative {
     fn info() -> Info {
         Info::new("conservative", "Conservative backfilling: every waiting job has a reservation")
             .version(env!("CARGO_PKG_VERSION"))
-            .key("renew", Kind::Text, "promise", "order in which reservations are renewed: promise or queue")
+            .key(
+                "renew",
+                Kind::Text,
+                "reservation",
+                "order in which reservations are renewed: reservation or queue",
+            )
     }
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
         self.renew = match config.text("renew")? {
-            "promise" => Renew::Reservation,
+            // The value of version 0.1 is accepted.
+            "reservation" | "promise" => Renew::Reservation,
             "queue" => Renew::Queue,
-            other => return Err(format!("`renew` is {other}, but must be promise or queue")),
+            other => return Err(format!("`renew` is {other}, but must be reservation or queue")),
         };
         Ok(())
     }
@@ -241,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_reservation_never_moves_back_unless_the_queue_is_to_decide() {
-        assert_eq!(early_end("promise"), [(3, 90.0), (4, 40.0)]);
+        assert_eq!(early_end("reservation"), [(3, 90.0), (4, 40.0)]);
+        assert_eq!(early_end("promise"), early_end("reservation"));
         assert_eq!(early_end("queue"), [(3, 50.0), (4, 110.0)]);
     }
 
@@ -316,6 +323,6 @@ mod tests {
     #[test]
     fn settings_out_of_range_are_refused() {
         let refusal = configured::<Conservative>(&[("renew", "never")]).unwrap_err();
-        assert!(refusal.contains("promise or queue"), "{refusal}");
+        assert!(refusal.contains("reservation or queue"), "{refusal}");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::cmp::Reverse;
 
-use fluxgate_guest::backfill::until_guaranteed;
+use fluxgate_guest::backfill::until_reserved;
 use fluxgate_guest::prelude::*;
 
 /// Maximum number of jobs considered behind the first that waits.
@@ -79,7 +79,7 @@ impl Scheduling for Packing {
             let job = pass.describe(candidate);
             places.start(pass, candidate, &job)
         };
-        if !until_guaranteed(pass, start) {
+        if !until_reserved(pass, start) {
             return;
         }
         let free = pass.totals().free_cores;

@@ -80,7 +80,7 @@ fn feat_81_when_with_a_component_that_does_not_decide() {
     let other = other.to_str().unwrap();
     let ask = ["when", "-N1", "-x", "-t", "90m"];
     let kind = |more: &[&str]| world.cli(&[&ask, more, &["--json"]].concat()).json()["jobs"][0]["as"].clone();
-    // EASY has promised the wide job its start; the shortest job first starts the new one at once.
+    // EASY has reserved the start of the wide job; the shortest job first starts the new one at once.
     assert_eq!((kind(&[]), kind(&["--policy", other])), (json!("forecast"), json!("free")));
     assert_eq!(kind(&["--policy", "easy"]), "forecast", "by its name");
     let text = world.cli(&[&ask[..], &["--policy", other]].concat()).ok();

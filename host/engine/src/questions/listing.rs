@@ -135,7 +135,7 @@ impl Questions {
             cores: (node.cores, node.free_cores),
             gpus: (node.gpus, node.free_gpus),
             jobs: node.jobs.into_iter().filter_map(job).collect(),
-            reserved: node.promised.iter().filter_map(|id| Some((*id, start(id)?))).collect(),
+            reserved: node.reserved.iter().filter_map(|id| Some((*id, start(id)?))).collect(),
             windows: self.windows_of(rank),
         })
     }

@@ -118,7 +118,7 @@ impl Questions {
         if at_once {
             return Ok(self.answer(job, (Some(self.now), Source::Free)));
         }
-        // A promised start, unlike an estimate, may be later than the start that is expected of the job.
+        // A reserved start, unlike an estimate, may be later than the start that is expected of the job.
         let told = self.not_before(&job, instead, enough);
         let found = match instead {
             Instead::NoJob => {

@@ -388,7 +388,7 @@ fn feat_74_75_a_drained_node_is_named() {
 
 /// FEAT-73: reservations whose start is past are planned again at the next pass, with whatever follows from that.
 #[test]
-fn feat_73_nothing_is_promised_beside_a_reserved_start_that_is_past() {
+fn feat_73_nothing_is_told_beside_a_reserved_start_that_is_past() {
     let submit = |count, tens, whole| Step::Submit { count, tens, whole };
     let mut steps = vec![submit(5, 1, false), submit(4, 5, true)];
     steps.extend([submit(1, 0, false), Step::Window(0, 6, 1, 1)]);

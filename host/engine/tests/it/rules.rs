@@ -82,7 +82,7 @@ fn feat_3_who_waits_is_not_denied_for_a_property_that_was_taken_away() {
 }
 
 #[test]
-fn feat_4_an_extension_is_not_refused_for_a_promise_which_is_made_anew() {
+fn feat_4_an_extension_is_not_refused_for_a_reservation_that_is_made_anew() {
     let mut engine = engine(1, 2);
     install(&mut engine, Script::named("easy").run(easy), 0.0);
     submit(&mut engine, 0.0, vec![(1, cores(2, 100.0)), (2, cores(2, 10.0))]);
@@ -94,14 +94,14 @@ fn feat_4_an_extension_is_not_refused_for_a_promise_which_is_made_anew() {
         Some(Action::Reply { token: 5, result }) => result.map_err(|e| e.errnum),
         other => panic!("{other:?}"),
     };
-    for (expiration, promised) in [(150.0, Some(150.0)), (80.0, Some(80.0)), (0.0, None)] {
+    for (expiration, reserved) in [(150.0, Some(150.0)), (80.0, Some(80.0)), (0.0, None)] {
         assert_eq!(ask(&mut engine, 1, expiration), Ok(()));
         engine.pass(1.0);
-        assert_eq!(engine.explain(JobId(2), 1.0).unwrap().t_estimate, promised);
+        assert_eq!(engine.explain(JobId(2), 1.0).unwrap().t_estimate, reserved);
     }
     assert_eq!(ask(&mut engine, 2, 80.0), Err(2));
     assert_eq!(ask(&mut engine, 1, -1.0), Err(22));
-    // The end of the instance is no promise of a policy.
+    // The end of the instance is no reservation of a policy.
     engine.step(Event::InstanceExpiration(500.0), 2.0);
     assert_eq!(ask(&mut engine, 1, 501.0), Err(22));
     assert_eq!(ask(&mut engine, 1, 500.0), Ok(()));

@@ -97,7 +97,7 @@ fn jobs_that_would_have_started_earlier_are_listed_with_the_difference() {
 }
 
 #[test]
-fn a_promised_start_says_how_much_later() {
+fn a_reserved_start_says_how_much_later() {
     let last_first =
         |jobs: &fluxgate_engine::JobColumns| Ok(jobs.id.iter().map(|id| -(id.0 as f64)).collect());
     let reserving = |pass: &mut Pass| {

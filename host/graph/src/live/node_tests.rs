@@ -45,7 +45,7 @@ pub enum NodeTest {
         until: f64,
     },
     /// It could give a part of what is asked for, and the reservation of this job, the first by start, is likely to be placed on it.
-    Promised(JobId),
+    Reserved(JobId),
     /// It could give a part of what is asked for.
     Free,
 }
@@ -78,7 +78,7 @@ impl NodeTest {
             NodeTest::NotIdle { .. } => 3,
             NodeTest::InUse { .. } => 4,
             NodeTest::Partly { .. } => 5,
-            NodeTest::Promised(_) => 6,
+            NodeTest::Reserved(_) => 6,
             NodeTest::Free => 7,
         }
     }
@@ -100,7 +100,7 @@ pub struct NodeNow {
     /// The jobs that hold something of it, by expected end, each with the number of its cores on this node.
     pub jobs: Vec<(JobId, u64)>,
     /// Jobs whose reservations are likely to be placed on it, by start.
-    pub promised: Vec<JobId>,
+    pub reserved: Vec<JobId>,
 }
 
 /// The needs of a request that are looked for inside nodes.
@@ -209,7 +209,7 @@ impl Resources {
             } else if !fits(&template.idle) {
                 NodeTest::TooSmall
             } else if fits(state) {
-                likely.get(&node).map_or(NodeTest::Free, |ids| NodeTest::Promised(ids[0]))
+                likely.get(&node).map_or(NodeTest::Free, |ids| NodeTest::Reserved(ids[0]))
             } else {
                 let until = self.free_from(node, held.get(&node).map_or(&[][..], |h| h), now, fits);
                 if !whole(state) {
@@ -220,7 +220,7 @@ impl Resources {
                     NodeTest::Partly { until }
                 }
             };
-            let job = if let NodeTest::Promised(id) = test { id.0 } else { 0 };
+            let job = if let NodeTest::Reserved(id) = test { id.0 } else { 0 };
             // Times are not negative, and so are in the order of their bits.
             let key = (test.place(), test.until().map_or(0, f64::to_bits), job);
             rows.entry(key).or_insert_with(|| (test, Idset::new())).1.insert(graph.nodes[node as usize].rank);
@@ -252,7 +252,7 @@ impl Resources {
             gpus: template.units_of(&template.idle, graph.gpu),
             free_gpus: template.units_of(state, graph.gpu),
             jobs: jobs.into_iter().map(|(_, id, cores)| (id, cores)).collect(),
-            promised: self.likely_places().remove(&node).unwrap_or_default(),
+            reserved: self.likely_places().remove(&node).unwrap_or_default(),
         })
     }
 

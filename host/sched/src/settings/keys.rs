@@ -75,7 +75,7 @@ pub const KEYS: &[Key] = &[
     key(
         "estimates",
         PERIOD,
-        "how often jobs without a promised start are told when they are expected to start; 0 is never",
+        "how often jobs without a reserved start are told when they are expected to start; 0 is never",
     ),
     key(
         "log-level",

@@ -123,9 +123,9 @@ fn answer(shadow: &Shadow, job: Option<JobId>, mut head: Value) -> Answer {
     };
     if let Some(id) = job {
         let waits = || {
-            let (proposed, promised) = (tally.proposed(id), tally.reserved(id));
-            (proposed.is_some() || promised.is_some()).then(|| {
-                json!({"id": id.0, "job": id.to_string(), "live": null, "shadow": proposed, "promised": promised})
+            let (proposed, reserved) = (tally.proposed(id), tally.reserved(id));
+            (proposed.is_some() || reserved.is_some()).then(|| {
+                json!({"id": id.0, "job": id.to_string(), "live": null, "shadow": proposed, "reserved": reserved})
             })
         };
         head["job"] = one(id).or_else(waits).ok_or_else(|| {

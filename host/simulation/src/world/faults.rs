@@ -75,7 +75,7 @@ impl World {
                 if jump < 0.0 {
                     self.nodes_are_awaited();
                 }
-                // Times before and after are not of one clock: promises about them hold no more.
+                // Times before and after are not of one clock: reservations of before hold no more.
                 self.note(|| format!("the clock jumps by {jump} s"));
             }
             Kind::Down | Kind::Drain => {

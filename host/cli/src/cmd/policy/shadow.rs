@@ -169,9 +169,9 @@ fn one(answer: &Value) -> Result<()> {
 
 fn how(found: &Value) -> String {
     if found["live"].is_null() {
-        return match (found["shadow"].as_f64(), found["promised"].as_f64()) {
+        return match (found["shadow"].as_f64(), found["reserved"].as_f64()) {
             (Some(_), _) => "waits, and would run".to_owned(),
-            _ => "waits, with a promised start".to_owned(),
+            _ => "waits, with a reserved start".to_owned(),
         };
     }
     match found["seconds"].as_f64() {
