@@ -238,6 +238,11 @@ impl Window {
         }
     }
 
+    /// The start of its first occurrence that is after `now` (seconds since the epoch); infinite if none is.
+    pub fn next_start(&self, now: f64) -> f64 {
+        self.occurrences.iter().map(|times| times.start).find(|start| *start > now).unwrap_or(f64::INFINITY)
+    }
+
     /// Its terms in the calendar of the ledger.
     pub(crate) fn terms(&self) -> WindowTerms {
         let amounts = self.pools.iter().map(|(pool, units)| (pool.clone(), *units)).collect();

@@ -36,8 +36,7 @@ impl LateWindows {
             let begun = before.get(&window.name);
             // An occurrence that is over leaves the list with a pass.
             let last = window.occurrences.iter().rev().find(|at| at.start <= now).map(|at| at.start);
-            let to_come = window.occurrences.iter().map(|at| at.start).filter(|start| *start > now);
-            self.next = to_come.fold(self.next, f64::min);
+            self.next = self.next.min(window.next_start(now));
             if let Some(start) = last {
                 if begun != Some(&start) {
                     begins.push(window);

@@ -76,8 +76,7 @@ impl QueueStarts {
             if window.is_active(now) {
                 self.on.extend(window.members.queues.iter().cloned());
             }
-            let to_come = window.occurrences.iter().map(|times| times.start).filter(|start| *start > now);
-            self.next = to_come.fold(self.next, f64::min);
+            self.next = self.next.min(window.next_start(now));
         }
         for queue in &self.on {
             self.answered.entry(queue.clone()).or_default();
