@@ -37,7 +37,7 @@ impl Policy for Conservative {
 
     fn configure(&mut self, config: &Config) -> Result<(), String> {
         self.renew = match config.text("renew")? {
-            // The value of version 0.1 is accepted.
+            // `promise` is its earlier name.
             "reservation" | "promise" => Renew::Reservation,
             "queue" => Renew::Queue,
             other => return Err(format!("`renew` is {other}, but must be reservation or queue")),

@@ -1,7 +1,7 @@
 //! The shapes of jobs that would start at once: boxes of nodes, or of cores, by time.
 //!
 //! A box is found by asking the gate what it asks for a job of that shape: bounds of queues, free resources, and every
-//! reserved start. So each box is true for itself; two boxes are not free for the same job. Where jobs wait in a queue
+//! reserved start. So each box is true for itself; after a start in one, another may be gone. Where jobs wait in a queue
 //! whose policy lets no job pass them, nothing starts at once.
 //!
 //! Must never know who asks.
