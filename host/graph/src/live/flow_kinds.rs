@@ -55,7 +55,7 @@ impl Resources {
 
     /// The least amount of each kind of [`flow_kinds`](Self::flow_kinds) that a request takes, in units without a prefix; 0 if none.
     pub fn flow_asked(&self, request: &Request) -> Vec<u64> {
-        self.flow_numbers().map(|kind| least(request, kind as u32)).collect()
+        self.flow_numbers().map(|kind| request.least_flow(kind as u32)).collect()
     }
 
     /// Flow of a kind over time; `kind` counts in the order of [`flow_kinds`](Self::flow_kinds), and an unknown one has no spans.
@@ -88,7 +88,7 @@ impl Resources {
         let begun =
             |(end, amount): (TotalF64, u64)| FlowSpan { start: f64::NEG_INFINITY, end: end.0, amount };
         let reserved = self.machine.reservations.iter().filter_map(|it| {
-            let amount = least(&it.request, number as u32);
+            let amount = it.request.least_flow(number as u32);
             let span = FlowSpan { start: it.start, end: it.start + it.duration, amount };
             (amount > 0).then_some(span)
         });
@@ -96,13 +96,15 @@ impl Resources {
     }
 }
 
-/// The least amount of a kind that a request takes.
-fn least(request: &Request, kind: u32) -> u64 {
-    if !request.flow {
-        return 0;
+impl Request {
+    /// The least amount of a kind of flow, by its number in the graph, that the request takes.
+    pub(crate) fn least_flow(&self, kind: u32) -> u64 {
+        if !self.flow {
+            return 0;
+        }
+        self.least(&|need, count| {
+            let each = need.flows.iter().find(|flow| flow.0 == kind).map_or(0, |flow| flow.1);
+            count.saturating_mul(each)
+        })
     }
-    request.least(&|need, count| {
-        let each = need.flows.iter().find(|flow| flow.0 == kind).map_or(0, |flow| flow.1);
-        count.saturating_mul(each)
-    })
 }

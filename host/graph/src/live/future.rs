@@ -2,11 +2,14 @@
 //!
 //! Without reservations, free resources only increase, so the earliest start is the first end at which enough is
 //! released. For plain counts of cores that is a sum over the ends. For counts over nodes only the nodes of ended
-//! jobs are examined again. For other requests the ends are searched by bisection.
+//! jobs are examined again. For other requests ends are searched in growing steps, from the first that the counts and
+//! the sources of flow allow.
 //!
 //! This module must never know reservations.
 
 use std::collections::BTreeMap;
+
+use fluxgate_formats::JobId;
 
 use crate::layout::flow;
 use crate::layout::graph::Graph;
@@ -56,7 +59,9 @@ pub(crate) fn earliest(machine: &Machine, request: &Request, eligible: &Eligible
     if let Some((kind, want)) = request.fungible {
         return by_count(machine, kind, want, now);
     }
-    if machine.could_fit_counts(request)
+    let carried = enough_flow(machine, request, now)?;
+    if carried <= now
+        && machine.could_fit_counts(request)
         && matcher::find(machine.view(None), request, eligible, Placement::First).is_some()
     {
         return Some(now);
@@ -74,7 +79,7 @@ pub(crate) fn earliest(machine: &Machine, request: &Request, eligible: &Eligible
         Some((need, want)) if matcher::tally_decides(request) => {
             by_tally(machine, (eligible, request.whole_nodes), need, want, from, now)
         }
-        _ => by_bisection(machine, request, eligible, from, now),
+        _ => by_steps(machine, request, eligible, from.max(carried), now),
     }
 }
 
@@ -96,6 +101,32 @@ fn enough_counts(machine: &Machine, request: &Request, now: f64) -> Option<f64> 
     }
     let cores = by_count(machine, Kind::Core, u64::from(request.cores), now)?;
     Some(cores.max(by_count(machine, Kind::Gpu, u64::from(request.gpus), now)?))
+}
+
+/// The time before which the sources of flow have too little left for the request; `None` if they always have.
+fn enough_flow(machine: &Machine, request: &Request, now: f64) -> Option<f64> {
+    if !request.flow {
+        return Some(now);
+    }
+    let flows = &machine.graph.flows;
+    let mut from = now;
+    for (kind, sources) in flows.kinds.iter().enumerate().map(|(kind, it)| (kind, &it.sources)) {
+        let free = |at: &u32| flow::headroom(machine.ledger.upper()[*at as usize]);
+        let free = sources.iter().map(free).fold(0, u64::saturating_add);
+        let mut short = request.least_flow(kind as u32).saturating_sub(free);
+        let mut ends = machine.ledger.ends();
+        while short > 0 {
+            let (end, id) = ends.next().filter(|(end, _)| end.is_finite())?;
+            let of_kind =
+                machine.ledger.jobs()[&id].flows.iter().filter(|it| flows.kind_of(it.pool) == Some(kind));
+            let back = of_kind.map(|it| it.units).fold(0, u64::saturating_add);
+            if back > 0 {
+                short = short.saturating_sub(back);
+                from = from.max(ends_at(end, now));
+            }
+        }
+    }
+    Some(from)
 }
 
 fn by_tally(
@@ -147,35 +178,37 @@ fn by_tally(
     None
 }
 
-fn by_bisection(
-    machine: &Machine,
-    request: &Request,
-    eligible: &Eligible,
-    from: f64,
-    now: f64,
-) -> Option<f64> {
-    let mut times: Vec<f64> = machine
-        .ledger
-        .ends()
-        .map(|(end, _)| if end.is_finite() { ends_at(end, now) } else { end })
-        .filter(|t| t.is_finite() && *t >= from)
-        .collect();
+/// Tries the ends from `from` on in steps that double until the request fits, then bisects the last step.
+fn by_steps(machine: &Machine, request: &Request, eligible: &Eligible, from: f64, now: f64) -> Option<f64> {
+    let finite = machine.ledger.ends().take_while(|(end, _)| end.is_finite());
+    let ends: Vec<(f64, JobId)> = finite.map(|(end, id)| (ends_at(end, now), id)).collect();
+    let mut times: Vec<f64> = ends.iter().map(|(end, _)| *end).filter(|end| *end >= from).collect();
     times.dedup();
-    let fits = |at: f64| {
-        let mut overlay = Overlay::default();
-        for (end, id) in machine.ledger.ends().take_while(|(end, _)| end.is_finite()) {
-            if ends_at(end, now) > at {
-                break;
-            }
-            give_back(machine, &mut overlay, &machine.ledger.jobs()[&id]);
+    // The machine once this many jobs have ended, which is too few.
+    let (mut overlay, mut ended) = (Overlay::default(), 0);
+    let mut fits = |at: f64| {
+        overlay.begin();
+        let until = ended + ends[ended..].partition_point(|(end, _)| *end <= at);
+        for (_, id) in &ends[ended..until] {
+            give_back(machine, &mut overlay, &machine.ledger.jobs()[id]);
         }
-        matcher::find(machine.view(Some(&overlay)), request, eligible, Placement::First).is_some()
+        let fits = matcher::find(machine.view(Some(&overlay)), request, eligible, Placement::First).is_some();
+        if fits {
+            overlay.restore()
+        } else {
+            ended = until
+        }
+        fits
     };
-    // The last end decides whether there is a start at all; bisection finds the first end that suffices.
-    let (mut low, mut high) = (0, times.len().checked_sub(1)?);
-    if !fits(times[high]) {
-        return None;
-    }
+    let (mut low, mut step) = (0, 1);
+    let mut high = loop {
+        let tried = (low + step - 1).min(times.len().checked_sub(1)?);
+        if fits(times[tried]) {
+            break tried;
+        }
+        low = Some(tried + 1).filter(|next| *next < times.len())?;
+        step *= 2;
+    };
     while low < high {
         let middle = low + (high - low) / 2;
         if fits(times[middle]) { high = middle } else { low = middle + 1 }
