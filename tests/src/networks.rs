@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use fluxgate_engine::{JobColumns, Policy};
 use fluxgate_formats::JobId;
@@ -121,29 +121,48 @@ pub fn folder(place: &Path, template: Template, name: &str, weights: &[u8], sour
     folder
 }
 
-/// Builds a folder as its `fluxgate-policy.toml` says, with what earlier builds made. With `simd` false without SIMD.
+/// Builds a folder with the settings of its `fluxgate-policy.toml`; with `simd` false without SIMD. Profile, versions and place are
+/// those of `cargo xtask policies`, and the folder is copied to one path, so that its dependencies are compiled once.
 pub fn build(folder: &Path, simd: bool) -> Vec<u8> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let root = fluxgate_testing::root();
+    let (place, target) = (root.join("target/tmp/networks"), root.join("target/wasm"));
     let name = folder.file_name().unwrap().to_str().unwrap();
-    let target =
-        fluxgate_testing::root().join("target/tmp/networks").join(if simd { "simd" } else { "scalar" });
+    update(folder, &place);
+    std::fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock")).unwrap();
     if !simd {
-        let file = folder.join(".cargo/config.toml");
+        let file = place.join(".cargo/config.toml");
         let text = std::fs::read_to_string(&file).unwrap();
         std::fs::write(&file, text.replace("\"-C\", \"target-feature=+simd128\", ", "")).unwrap();
     }
     let mut command = Command::new("cargo");
     command
-        .args(["build", "--quiet", "--release", "--target", "wasm32-unknown-unknown", "--target-dir"])
+        .args(["build", "--quiet", "--profile", "policy", "--config", "profile.policy.inherits='release'"])
+        .args(["--target", "wasm32-unknown-unknown", "--target-dir"])
         .arg(&target);
     for (variable, _) in
         std::env::vars().filter(|(name, _)| name.starts_with("CARGO") && name != "CARGO_HOME")
     {
         command.env_remove(variable);
     }
-    let status = command.current_dir(folder).status().expect("cargo can be started");
+    let status = command.current_dir(&place).status().expect("cargo can be started");
     assert!(status.success(), "{} does not build", folder.display());
-    let file = format!("wasm32-unknown-unknown/release/policy_{}.wasm", name.replace('-', "_"));
+    let file = format!("wasm32-unknown-unknown/policy/policy_{}.wasm", name.replace('-', "_"));
     std::fs::read(target.join(file)).expect("cargo made a component")
+}
+
+/// Copies the files of a folder that differ, so that cargo finds the others unchanged.
+fn update(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let (file, copy) = (entry.path(), to.join(entry.file_name()));
+        if file.is_dir() {
+            update(&file, &copy);
+        } else if std::fs::read(&copy).ok() != Some(std::fs::read(&file).unwrap()) {
+            std::fs::copy(&file, &copy).unwrap();
+        }
+    }
 }
 
 /// The policy of a component.
