@@ -18,6 +18,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::OFlag;
+use nix::sys::stat::futimens;
+use nix::sys::time::TimeSpec;
 use sha2::{Digest as _, Sha256};
 use wasmtime::Engine;
 use wasmtime::component::Component;
@@ -154,7 +156,7 @@ impl Cache {
         draft.persist(self.path(key)).map(drop).map_err(|error| error.error)
     }
 
-    /// Removes the oldest entries beyond the limit, and drafts that a crash left.
+    /// Removes the entries beyond the limit that were not used for the longest time, and drafts that a crash left.
     fn prune(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -198,6 +200,8 @@ fn read_entry(path: &Path, key: &[u8; 32]) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(meta.len() as usize);
     Read::by_ref(&mut file).take(ENTRY_BYTES_MAX).read_to_end(&mut bytes)?;
     compiled_code(&bytes, key).map_err(bad)?;
+    // `prune` keeps the entries that were used last. If the time cannot be set, that of the writing counts.
+    let _ = futimens(&file, &TimeSpec::UTIME_NOW, &TimeSpec::UTIME_NOW);
     Ok(bytes.split_off(HEADER_BYTES))
 }
 
@@ -235,6 +239,7 @@ pub(crate) fn deserialize(engine: &Engine, compiled: &[u8]) -> wasmtime::Result<
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::time::{Duration, SystemTime};
 
     use super::*;
 
@@ -319,5 +324,21 @@ mod tests {
         }
         assert_eq!(fs::read_dir(&cache.folder).unwrap().count(), 3);
         assert!(cache.get(&engine, &Digest::of(&[4])).is_some());
+    }
+
+    #[test]
+    fn an_entry_in_use_outlives_newer_ones() {
+        let (tmp, engine, _, component) = setup();
+        let cache = Cache::open(&tmp.path().join("c"), &engine, 3).unwrap();
+        for i in 0..3_u8 {
+            let digest = Digest::of(&[i]);
+            cache.put(&digest, &component);
+            let written = SystemTime::UNIX_EPOCH + Duration::from_secs(u64::from(i));
+            File::open(cache.path(&cache.key(&digest))).unwrap().set_modified(written).unwrap();
+        }
+        assert!(cache.get(&engine, &Digest::of(&[0])).is_some());
+        cache.put(&Digest::of(&[3]), &component);
+        let left = [0, 1, 2, 3].map(|i| cache.get(&engine, &Digest::of(&[i])).is_some());
+        assert_eq!(left, [true, false, true, true]);
     }
 }

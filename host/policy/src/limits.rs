@@ -107,7 +107,7 @@ pub struct Limits {
     pub compile_seconds: u64,
     /// Address space of the process that compiles, bytes. 4 GiB. In force only with `compiling_apart`.
     pub compile_bytes: u64,
-    /// Compiled components kept in the cache folder, the newest; 0 counts as 1. 64.
+    /// Compiled components kept in the cache folder, those used last; 0 counts as 1. 64.
     pub cache_entries: u32,
 }
 
