@@ -26,7 +26,7 @@ fn close(found: f64, expected: f64) {
     assert!((found - expected).abs() <= expected.abs() * 1e-9, "found {found}, expected {expected}");
 }
 
-/// RES-3: F1 to F4, SAF, SRF and LINEAR as published.
+/// RES-3: F1 to F4, SAF, SRF, LINEAR and its successors to the fourth degree as published.
 #[test]
 fn res_3_published_formulas() {
     for (score, expected) in [
@@ -44,6 +44,15 @@ fn res_3_published_formulas() {
         ("unicef", -(300.0 / 400.0)),
     ] {
         close(key(score, "rounded"), expected);
+    }
+    // A job so large that each term counts.
+    for (score, expected) in [
+        ("quadratic", 5.056_502_013_079_0),
+        ("cubic", 60.858_805_025_655_8),
+        ("quartic", 4315.252_710_851_411),
+    ] {
+        let mut policy = made(&[("score", score), ("origin", "epoch")]);
+        close(policy.key(1e6, &job(1, 1e6, 86_400.0, 4096)), expected);
     }
     close(key("f1", "fitted"), 0.015_518_340_3 * 2.0 * 0.000_514_920_9 * 16.0 + 0.006_959_618_2 * 3.0);
     close(key("f4", "fitted"), 0.005_650_028_7 * 100.0 * 0.000_002_481_4 * 4.0 + 0.007_444_435_5 * 3.0);
