@@ -1,6 +1,6 @@
 //! Intervals of the values of a task, and the rank of each policy against the first that has the metric.
 //!
-//! A whole log has intervals by weeks (see [`crate::bootstrap`]), for means over its jobs. A task of several sequences or
+//! A whole log has intervals by weeks (see [`crate::bootstrap`]), for means and quantiles over its jobs. A task of several sequences or
 //! windows has intervals over these, for every metric. In both cases a draw is the same for all policies of the task, so
 //! that differences have intervals of their own. A policy is better or worse than the first one if the interval of the
 //! difference excludes 0.
@@ -34,7 +34,7 @@ pub struct Bounds {
 pub struct Difference {
     /// Difference of the values.
     pub mean: f64,
-    /// Its bounds; `None` with too few weeks or parts, and for a metric that is no mean over jobs.
+    /// Its bounds; `None` with too few weeks or parts, and for a metric that is neither a mean nor a quantile over jobs.
     pub bounds: Option<Bounds>,
 }
 
@@ -75,18 +75,26 @@ impl Observer for Jobs {
     }
 }
 
-/// The value of a job of which this metric is the mean; `None` for other metrics.
-fn of_job(metric: &str) -> Option<impl Fn(&Ran) -> Option<f64> + use<>> {
-    let threshold = metric.strip_prefix("bounded_slowdown_").and_then(|rest| rest.strip_suffix("_mean"));
-    let threshold: Option<f64> = threshold.and_then(|text| text.parse().ok());
-    let name = metric.to_owned();
-    let known = threshold.is_some() || ["wait_mean_s", "response_mean_s", "slowdown_mean"].contains(&metric);
-    known.then_some(move |job: &Ran| match (threshold, name.as_str()) {
+/// The value of a job of which this metric is the mean or a quantile, and which quantile; `None` for other metrics.
+fn of_job(metric: &str) -> Option<(Option<f64>, impl Fn(&Ran) -> Option<f64> + use<>)> {
+    let (quantity, statistic) = metric.strip_suffix("_s").unwrap_or(metric).rsplit_once('_')?;
+    let point = match statistic {
+        "mean" => None,
+        "median" => Some(0.5),
+        "p95" => Some(0.95),
+        _ => return None,
+    };
+    let threshold: Option<f64> =
+        quantity.strip_prefix("bounded_slowdown_").and_then(|text| text.parse().ok());
+    let name = quantity.to_owned();
+    let known = threshold.is_some() || ["wait", "response", "slowdown"].contains(&quantity);
+    let of = move |job: &Ran| match (threshold, name.as_str()) {
         (Some(threshold), _) => Some(bounded_slowdown_of(job.wait, job.run, threshold)),
-        (None, "wait_mean_s") => Some(job.wait),
-        (None, "response_mean_s") => Some(job.wait + job.run),
+        (None, "wait") => Some(job.wait),
+        (None, "response") => Some(job.wait + job.run),
         (None, _) => (job.run > 0.0).then(|| (job.wait + job.run) / job.run),
-    })
+    };
+    known.then_some((point, of))
 }
 
 /// True if a larger value of this metric is the better one.
@@ -100,9 +108,12 @@ fn blocks(metric: &str, value: &ValueResult, jobs: Option<&Jobs>, origin: f64) -
         let at = |part: usize| part as f64 * BLOCK_SECONDS;
         return Some(Weeks::of(0.0, value.parts.iter().enumerate().map(|(part, found)| (at(part), *found))));
     }
-    let of_job = of_job(metric)?;
+    let (point, of_job) = of_job(metric)?;
     let values = jobs?.ran.iter().filter_map(|job| Some((job.submit, of_job(job)?)));
-    Some(Weeks::of(origin, values))
+    Some(match point {
+        None => Weeks::of(origin, values),
+        Some(point) => Weeks::of_quantile(point, origin, values),
+    })
 }
 
 fn bounds(interval: &Interval) -> Option<Bounds> {
@@ -254,7 +265,20 @@ mod tests {
         let (own, more) = (value.interval.unwrap(), value.difference.unwrap().bounds.unwrap());
         assert!(own.low < value.found && value.found < own.high);
         assert!((more.low - 2.0).abs() < 1e-9 && (more.high - 2.0).abs() < 1e-9);
-        // A largest value is no mean of jobs.
+        // The wait of half of the jobs is 2 s longer, and so is the median.
+        let mut entries = vec![
+            entry("a", "wait_median_s", vec![25.0]),
+            entry("b", "wait_median_s", vec![27.0]),
+            entry("c", "bounded_slowdown_10_p95", vec![5.0]),
+        ];
+        rank(&mut entries, &[both[0].clone(), both[1].clone(), both[0].clone()]);
+        let value = &entries[1].values[0];
+        let more = value.difference.unwrap().bounds.unwrap();
+        assert!((more.low - 2.0).abs() < 1e-9 && (more.high - 2.0).abs() < 1e-9, "{more:?}");
+        assert_eq!(value.verdict, Verdict::Worse);
+        assert!(value.interval.unwrap().low < 27.0 && value.interval.unwrap().high > 27.0);
+        assert!(entries[2].values[0].interval.unwrap().high < 6.0, "50 s of wait of a job of 10 s");
+        // A largest value is neither.
         let mut entries = vec![entry("a", "wait_max_s", vec![5.0]), entry("b", "wait_max_s", vec![7.0])];
         rank(&mut entries, &both);
         assert_eq!((entries[1].values[0].interval, entries[1].values[0].verdict), (None, Verdict::Open));
