@@ -49,7 +49,7 @@ fn res_3_published_formulas() {
     for (score, expected) in [
         ("quadratic", 5.056_502_013_079_0),
         ("cubic", 60.858_805_025_655_8),
-        ("quartic", 4315.252_710_851_411),
+        ("quartic", 4_315.252_710_851_411),
     ] {
         let mut policy = made(&[("score", score), ("origin", "epoch")]);
         close(policy.key(1e6, &job(1, 1e6, 86_400.0, 4096)), expected);
