@@ -26,6 +26,7 @@ use wasmtime::component::Component;
 
 use crate::digest::{Digest, hex};
 use crate::error::LoadError;
+use crate::limits::Limits;
 
 /// First bytes of an entry; the number is the version of this layout.
 const MAGIC: &[u8; 8] = b"fxgpol 1";
@@ -43,6 +44,7 @@ pub(crate) struct Cache {
     /// Hash of everything on which the compiler's output depends.
     compiler: [u8; 32],
     entries_max: usize,
+    bytes_max: u64,
 }
 
 /// SHA-256 of values that only implement `Hash`.
@@ -63,7 +65,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`LoadError::Cache`] if it cannot be created, belongs to another user, or other users can enter it.
-    pub(crate) fn open(folder: &Path, engine: &Engine, entries_max: u32) -> Result<Cache, LoadError> {
+    pub(crate) fn open(folder: &Path, engine: &Engine, limits: &Limits) -> Result<Cache, LoadError> {
         let refuse = |problem: String| LoadError::Cache { path: folder.to_owned(), problem };
         if let Err(error) = DirBuilder::new().recursive(true).mode(0o700).create(folder) {
             return Err(refuse(format!("cannot be made: {error}")));
@@ -74,7 +76,8 @@ impl Cache {
         let cache = Cache {
             folder: folder.to_owned(),
             compiler: hashing.0.finalize().into(),
-            entries_max: entries_max as usize,
+            entries_max: limits.cache_entries as usize,
+            bytes_max: limits.cache_bytes,
         };
         cache.trusted().map_err(refuse)?;
         Ok(cache)
@@ -156,7 +159,8 @@ impl Cache {
         draft.persist(self.path(key)).map(drop).map_err(|error| error.error)
     }
 
-    /// Removes the entries beyond the limit that were not used for the longest time, and drafts that a crash left.
+    /// Removes the entries beyond the limits that were not used for the longest time, and drafts that a crash left. The last one that
+    /// was used stays in any case.
     fn prune(&self) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
@@ -165,12 +169,17 @@ impl Cache {
             let name = name.to_string_lossy();
             if name.ends_with(SUFFIX) || name.ends_with(".draft") {
                 let meta = entry.metadata()?;
-                entries.push((meta.mtime(), meta.mtime_nsec(), entry.path()));
+                entries.push((meta.mtime(), meta.mtime_nsec(), entry.path(), meta.len()));
             }
         }
         entries.sort();
-        for (_, _, path) in entries.iter().take(entries.len().saturating_sub(self.entries_max.max(1))) {
-            let _ = fs::remove_file(path);
+        let (mut kept, mut bytes) = (0, 0u64);
+        for (_, _, path, len) in entries.into_iter().rev() {
+            bytes = bytes.saturating_add(len);
+            if kept > 0 && (kept >= self.entries_max || bytes > self.bytes_max) {
+                let _ = fs::remove_file(path);
+            }
+            kept += 1;
         }
         Ok(())
     }
@@ -252,6 +261,10 @@ mod tests {
         (tempfile::tempdir().unwrap(), engine, Digest::of(&bytes), component)
     }
 
+    fn limits(cache_entries: u32) -> Limits {
+        Limits { cache_entries, ..Limits::default() }
+    }
+
     fn only_entry(folder: &Path) -> PathBuf {
         let names: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
         assert_eq!(names.len(), 1, "{names:?}");
@@ -261,7 +274,7 @@ mod tests {
     #[test]
     fn what_was_put_is_found_and_what_was_damaged_is_not() {
         let (tmp, engine, digest, component) = setup();
-        let cache = Cache::open(&tmp.path().join("a/b"), &engine, 4).unwrap();
+        let cache = Cache::open(&tmp.path().join("a/b"), &engine, &limits(4)).unwrap();
         assert!(cache.get(&engine, &digest).is_none());
         cache.put(&digest, &component);
         assert!(cache.get(&engine, &digest).is_some());
@@ -287,7 +300,7 @@ mod tests {
     fn what_others_could_have_written_is_refused() {
         let (tmp, engine, digest, component) = setup();
         let folder = tmp.path().join("c");
-        let cache = Cache::open(&folder, &engine, 4).unwrap();
+        let cache = Cache::open(&folder, &engine, &limits(4)).unwrap();
         cache.put(&digest, &component);
 
         let path = only_entry(&folder);
@@ -298,7 +311,7 @@ mod tests {
 
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o750)).unwrap();
         assert!(cache.get(&engine, &digest).is_none(), "a folder that the group may enter");
-        let error = Cache::open(&folder, &engine, 4).unwrap_err().to_string();
+        let error = Cache::open(&folder, &engine, &limits(4)).unwrap_err().to_string();
         assert!(
             error.contains("has mode 0750; accepted is a folder that only its owner may enter"),
             "{error}"
@@ -312,13 +325,13 @@ mod tests {
 
         let link = tmp.path().join("link");
         std::os::unix::fs::symlink(&folder, &link).unwrap();
-        assert!(Cache::open(&link, &engine, 4).unwrap_err().to_string().contains("is not a folder"));
+        assert!(Cache::open(&link, &engine, &limits(4)).unwrap_err().to_string().contains("is not a folder"));
     }
 
     #[test]
     fn the_number_of_entries_is_bounded() {
         let (tmp, engine, _, component) = setup();
-        let cache = Cache::open(&tmp.path().join("c"), &engine, 3).unwrap();
+        let cache = Cache::open(&tmp.path().join("c"), &engine, &limits(3)).unwrap();
         for i in 0..5_u8 {
             cache.put(&Digest::of(&[i]), &component);
         }
@@ -327,9 +340,24 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_all_entries_are_bounded() {
+        let (tmp, engine, digest, component) = setup();
+        let folder = tmp.path().join("c");
+        Cache::open(&folder, &engine, &limits(9)).unwrap().put(&digest, &component);
+        let each = fs::metadata(only_entry(&folder)).unwrap().len();
+        for (cache_bytes, left) in [(3 * each, 3), (3 * each - 1, 2), (0, 1)] {
+            let cache = Cache::open(&folder, &engine, &Limits { cache_bytes, ..limits(9) }).unwrap();
+            for i in 0..5_u8 {
+                cache.put(&Digest::of(&[i]), &component);
+            }
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), left, "{cache_bytes} bytes");
+        }
+    }
+
+    #[test]
     fn an_entry_in_use_outlives_newer_ones() {
         let (tmp, engine, _, component) = setup();
-        let cache = Cache::open(&tmp.path().join("c"), &engine, 3).unwrap();
+        let cache = Cache::open(&tmp.path().join("c"), &engine, &limits(3)).unwrap();
         for i in 0..3_u8 {
             let digest = Digest::of(&[i]);
             cache.put(&digest, &component);

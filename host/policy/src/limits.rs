@@ -107,8 +107,10 @@ pub struct Limits {
     pub compile_seconds: u64,
     /// Address space of the process that compiles, bytes. 4 GiB. In force only with `compiling_apart`.
     pub compile_bytes: u64,
-    /// Compiled components kept in the cache folder, those used last; 0 counts as 1. 64.
+    /// Compiled components kept in the cache folder, those used last; 0 counts as 1. 256.
     pub cache_entries: u32,
+    /// Size of all compiled components kept in the cache folder, bytes; one is kept in any case. 2 GiB.
+    pub cache_bytes: u64,
 }
 
 /// Period of the clock behind `deadline_ms`, milliseconds.
@@ -149,7 +151,8 @@ impl Default for Limits {
             log_refill: 4,
             compile_seconds: 120,
             compile_bytes: 4 << 30,
-            cache_entries: 64,
+            cache_entries: 256,
+            cache_bytes: 2 << 30,
         }
     }
 }

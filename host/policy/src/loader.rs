@@ -91,7 +91,7 @@ impl Loader {
         let refused = |error: wasmtime::Error| LoadError::Engine { message: format!("{error:#}") };
         let engine = Engine::new(&settings(&limits)).map_err(refused)?;
         let linker = linker(&engine).map_err(refused)?;
-        let cache = cache.map(|folder| Cache::open(folder, &engine, limits.cache_entries)).transpose()?;
+        let cache = cache.map(|folder| Cache::open(folder, &engine, &limits)).transpose()?;
         let ticker = clock.then(|| Ticker::start(&engine)).transpose();
         let ticker = ticker.map_err(|error| LoadError::Engine { message: error.to_string() })?;
         let limits = Arc::new(limits);
