@@ -144,7 +144,7 @@ impl Cache {
             .map_err(io::Error::other)
             .and_then(|()| compiled.serialize().map_err(|error| io::Error::other(error.to_string())))
             .and_then(|bytes| self.write_entry(&key, &bytes))
-            .and_then(|()| self.prune());
+            .and_then(|()| self.prune(&self.path(&key)));
         if let Err(error) = kept {
             fluxgate_log::log!(CacheNotKept, folder = %self.folder.display(), %error, "compiled policy not kept");
         }
@@ -159,9 +159,9 @@ impl Cache {
         draft.persist(self.path(key)).map(drop).map_err(|error| error.error)
     }
 
-    /// Removes the entries beyond the limits that were not used for the longest time, and drafts that a crash left. The last one that
-    /// was used stays in any case.
-    fn prune(&self) -> io::Result<()> {
+    /// Removes the entries beyond the limits that were not used for the longest time, and drafts that a crash left. The new entry stays
+    /// in any case.
+    fn prune(&self, new: &Path) -> io::Result<()> {
         let mut entries = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -169,12 +169,13 @@ impl Cache {
             let name = name.to_string_lossy();
             if name.ends_with(SUFFIX) || name.ends_with(".draft") {
                 let meta = entry.metadata()?;
-                entries.push((meta.mtime(), meta.mtime_nsec(), entry.path(), meta.len()));
+                let path = entry.path();
+                entries.push((path == new, meta.mtime(), meta.mtime_nsec(), path, meta.len()));
             }
         }
         entries.sort();
         let (mut kept, mut bytes) = (0, 0u64);
-        for (_, _, path, len) in entries.into_iter().rev() {
+        for (_, _, _, path, len) in entries.into_iter().rev() {
             bytes = bytes.saturating_add(len);
             if kept > 0 && (kept >= self.entries_max || bytes > self.bytes_max) {
                 let _ = fs::remove_file(path);
