@@ -121,8 +121,8 @@ pub fn folder(place: &Path, template: Template, name: &str, weights: &[u8], sour
     folder
 }
 
-/// Builds a folder with the settings of its `fluxgate-policy.toml`; with `simd` false without SIMD. Profile, versions and place are
-/// those of `cargo xtask policies`, and the folder is copied to one path, so that its dependencies are compiled once.
+/// Builds a folder as its `fluxgate-policy.toml` says; with `simd` false without SIMD. Versions, the profile's name and cargo's folder are
+/// those of `cargo xtask policies`, which has compiled the macros. The folder is copied to one path, so SDK and networks are compiled once.
 pub fn build(folder: &Path, simd: bool) -> Vec<u8> {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);

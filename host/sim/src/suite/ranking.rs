@@ -265,7 +265,7 @@ mod tests {
         let (own, more) = (value.interval.unwrap(), value.difference.unwrap().bounds.unwrap());
         assert!(own.low < value.found && value.found < own.high);
         assert!((more.low - 2.0).abs() < 1e-9 && (more.high - 2.0).abs() < 1e-9);
-        // The wait of half of the jobs is 2 s longer, and so is the median.
+        // Each wait is 2 s longer, and so is the median.
         let mut entries = vec![
             entry("a", "wait_median_s", vec![25.0]),
             entry("b", "wait_median_s", vec![27.0]),
