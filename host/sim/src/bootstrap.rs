@@ -142,18 +142,13 @@ fn pooled(lists: &[(&[f64], usize)], all: &[f64], p: f64) -> f64 {
     let Some(last) = count.checked_sub(1) else { return 0.0 };
     let h = last as f64 * p.clamp(0.0, 1.0);
     let low = h.floor() as usize;
-    let up_to = |list: &[f64], value: f64| list.partition_point(|x| x.total_cmp(&value).is_le());
-    let count_up_to =
-        |value: f64| lists.iter().map(|(list, times)| up_to(list, value) * times).sum::<usize>();
-    let at = all[all.partition_point(|value| count_up_to(*value) <= low)];
-    let next = match count_up_to(at) > low + 1 {
-        true => at,
-        false => {
-            let after = lists.iter().filter_map(|(list, _)| list.get(up_to(list, at)).copied());
-            after.min_by(f64::total_cmp).unwrap_or(at)
-        }
+    let up_to = |value: f64| {
+        let of = |list: &[f64]| list.partition_point(|x| x.total_cmp(&value).is_le());
+        lists.iter().map(|(list, times)| of(list) * times).sum::<usize>()
     };
-    at + (h - low as f64) * (next - at)
+    let of_rank = |rank: usize| all[all.partition_point(|value| up_to(*value) <= rank)];
+    let (from, to) = (of_rank(low), of_rank((low + 1).min(last)));
+    from + (h - low as f64) * (to - from)
 }
 
 /// The interval of each policy's mean or quantile, and of its difference to the first policy's, in the order of `policies`. The draws depend on
