@@ -29,11 +29,20 @@ pub(super) struct QueueStarts {
     next: f64,
     /// The queues of reservations that are on.
     on: BTreeSet<String>,
-    /// The queues that a reservation started, or starts, until they are stopped. The value says whether the queue is started, where the job
-    /// manager has answered in this conversation.
-    answered: BTreeMap<String, Option<bool>>,
+    /// The queues that a reservation started, or starts, until they are stopped, with the last answer of the job manager in this
+    /// conversation.
+    answered: BTreeMap<String, Option<Answered>>,
     /// The request under way.
     asked: Option<(String, bool)>,
+}
+
+/// What the job manager did with a request.
+#[derive(Debug, Clone, Copy)]
+struct Answered {
+    /// The request was to start the queue, not to stop it.
+    start: bool,
+    /// The job manager did it.
+    done: bool,
 }
 
 impl Default for QueueStarts {
@@ -52,6 +61,11 @@ impl QueueStarts {
     /// The queues that a reservation started, and that are to be stopped, in order.
     pub(super) fn started(&self) -> impl Iterator<Item = &String> {
         self.answered.keys()
+    }
+
+    /// Did the job manager start this queue for a reservation, in this conversation?
+    pub(super) fn has_started(&self, queue: &str) -> bool {
+        matches!(self.answered.get(queue), Some(Some(Answered { start: true, done: true })))
     }
 
     /// The scheduler before had started these queues.
@@ -87,15 +101,16 @@ impl QueueStarts {
     fn next(&self) -> Option<(String, bool)> {
         let mut wanted =
             self.answered.iter().map(|(queue, answered)| (queue, answered, self.on.contains(queue)));
-        let (queue, _, start) = wanted.find(|(_, answered, start)| **answered != Some(*start))?;
+        let (queue, _, start) =
+            wanted.find(|(_, answered, start)| answered.map(|last| last.start) != Some(*start))?;
         self.asked.is_none().then(|| (queue.clone(), start))
     }
 
-    /// The request under way was answered.
-    fn answer(&mut self) -> Option<(String, bool)> {
+    /// The request under way was answered: the job manager did it, or refused.
+    fn answer(&mut self, done: bool) -> Option<(String, bool)> {
         let (queue, start) = self.asked.take()?;
         match start {
-            true => self.answered.insert(queue.clone(), Some(true)),
+            true => self.answered.insert(queue.clone(), Some(Answered { start, done })),
             false => self.answered.remove(&queue),
         };
         Some((queue, start))
@@ -133,12 +148,13 @@ impl Service {
     /// Is this the answer to the start or stop of a queue?
     pub(super) fn queue_start_answer(&mut self, message: &Message) -> bool {
         let ours = message.is_response() && message.matchtag() == TAG;
-        if ours && let Some((name, start)) = self.queue_starts.answer() {
+        let accepted = message.errnum() == 0;
+        if ours && let Some((name, start)) = self.queue_starts.answer(accepted) {
             let (done, undone) = match start {
                 true => ("started: a reservation of it is on", "not started"),
                 false => ("stopped: its reservation is over", "not stopped"),
             };
-            if message.errnum() == 0 {
+            if accepted {
                 fluxgate_log::log!(QueueFollows, "queue {name} is {done}");
             } else {
                 let why = why_refused(message);
@@ -168,7 +184,7 @@ mod tests {
         queues.look(windows.iter(), version, now);
         std::iter::from_fn(|| {
             queues.asked = queues.next();
-            queues.answer()
+            queues.answer(true)
         })
         .collect()
     }
@@ -182,7 +198,9 @@ mod tests {
         let second = window("b", "dat", &[(150.0, 250.0)]);
         let both = [first, second.clone()];
         assert_eq!(asked(&mut queues, &both, 1, 50.0), [], "a planned reservation stops no queue");
+        assert!(!queues.has_started("dat"));
         assert_eq!(asked(&mut queues, &both, 1, 100.0), start("dat"));
+        assert!(queues.has_started("dat"));
         assert_eq!(asked(&mut queues, &both, 1, 160.0), []);
         let rest = [window("a", "dat", &[(300.0, 400.0)]), second];
         assert_eq!(asked(&mut queues, &rest, 2, 200.0), [], "another reservation of the queue is on");
@@ -190,9 +208,20 @@ mod tests {
         assert_eq!(asked(&mut queues, &rest, 3, 250.0), stop("dat"));
         assert_eq!(asked(&mut queues, &rest, 3, 300.0), start("dat"));
         queues.forget_answers();
+        assert!(!queues.has_started("dat"), "an operator may have stopped it meanwhile");
         assert_eq!(asked(&mut queues, &rest, 3, 310.0), start("dat"), "another conversation");
         assert_eq!(asked(&mut queues, &[], 4, 320.0), stop("dat"), "it was cancelled");
         queues.restore(BTreeSet::from(["dat".to_owned()]));
         assert_eq!(asked(&mut queues, &[], 4, 450.0), stop("dat"), "the scheduler before had started it");
+    }
+
+    #[test]
+    fn feat_29_a_queue_that_the_job_manager_did_not_start_is_not_called_started() {
+        let mut queues = QueueStarts::default();
+        queues.look([window("a", "dat", &[(100.0, 200.0)])].iter(), 1, 100.0);
+        queues.asked = queues.next();
+        assert_eq!(queues.answer(false), Some(("dat".to_owned(), true)));
+        assert!(!queues.has_started("dat"));
+        assert_eq!(queues.next(), None, "it is not asked again");
     }
 }

@@ -233,7 +233,16 @@ impl Service {
         let message = &request.message;
         let private = self.configuration.settings.flux.private_mode;
         let asker = Asker { userid: message.userid, admin: message.is_from_admin(), private };
-        rows(engine, self.host.now(), &asker, name)
+        let now = self.host.now();
+        let mut rows = rows(engine, now, &asker, name)?;
+        for row in &mut rows {
+            let window = row["name"].as_str().and_then(|name| engine.window(name));
+            let on = window.filter(|window| window.is_active(now));
+            let queues = on.into_iter().flat_map(|window| &window.members.queues);
+            row["queues_started"] =
+                queues.filter(|queue| self.queue_starts.has_started(queue)).cloned().collect();
+        }
+        Ok(rows)
     }
 
     fn occurrence(&self, start: f64, end: f64) -> Occurrence {

@@ -29,6 +29,11 @@ fn asked(world: &World) -> Vec<String> {
     world.queue_starts.iter().map(|(queue, start)| format!("{}{queue}", sign(*start))).collect()
 }
 
+/// The queues that were started for a reservation, as `reservation show` has them.
+fn started_for(world: &mut World, name: &str) -> Value {
+    ask(world, "show", json!({"name": name})).unwrap()["queues_started"].take()
+}
+
 /// FEAT-29: with `start-queues` a queue is started when a reservation of it begins, and stopped when it ends. A refusal is told once.
 #[test]
 fn feat_29_a_queue_is_open_while_its_reservation_is_on() {
@@ -36,8 +41,10 @@ fn feat_29_a_queue_is_open_while_its_reservation_is_on() {
     ask(&mut world, "create", of_queue("dat", "debug", 2000.0)).unwrap();
     world.settle();
     assert_eq!(asked(&world), [""; 0], "a reservation that is still to come stops no queue");
+    assert_eq!(started_for(&mut world, "dat"), json!([]));
     world.advance(1000.0);
     assert_eq!(asked(&world), ["+debug"]);
+    assert_eq!(started_for(&mut world, "dat"), json!(["debug"]));
     let refused = said("not started", || {
         ask(&mut world, "create", with(of_queue("more", "gpu", 2000.0), json!({"hosts": "node3"}))).unwrap();
         world.settle();
@@ -45,6 +52,7 @@ fn feat_29_a_queue_is_open_while_its_reservation_is_on() {
     assert_eq!(refused, ["FG-1418 queue gpu is not started: No such queue"]);
     world.advance(500.0);
     assert_eq!(asked(&world), ["+debug", "+gpu"], "it is not asked again");
+    assert_eq!(started_for(&mut world, "more"), json!([]), "it was refused");
     ask(&mut world, "end", json!({"name": "dat"})).unwrap();
     world.settle();
     assert_eq!(asked(&world), ["+debug", "+gpu", "-debug"], "it is ended early");

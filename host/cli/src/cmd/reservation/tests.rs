@@ -34,6 +34,7 @@ fn feat_10_17_one_reservation_as_text() {
     weekly["late"] = json!({"ranks": "512", "nodelist": "tuo513", "nodes": 1, "jobs": 1});
     weekly["repeat"] = json!({"every": "weekly", "zone": "Europe/Paris", "until": 0.0});
     weekly["occurrences"] = json!([[1_795_453_200.0, 1_795_507_200.0], [1_796_058_000.0, 1_796_112_000.0]]);
+    weekly["queues_started"] = json!(["pdat"]);
     (weekly["release_when_idle"], weekly["fill"]) = (json!(1800.0), json!(true));
     insta::assert_snapshot!(render::text(&pairs(&weekly)));
 }

@@ -186,6 +186,7 @@ pub(super) fn pairs(row: &Value) -> comfy_table::Table {
         ("nodes", format!("{}: {}", row["nodes"], plain("nodelist"))),
         ("chosen", chosen),
         ("for", who(row)),
+        ("queues started", queues_started(row)),
         ("magnetic", plain_bool(&row["who"]["magnetic"])),
         ("flex", plain_bool(&row["flex"])),
         ("overlap", plain_bool(&row["overlap"])),
@@ -219,6 +220,13 @@ fn late(row: &Value) -> String {
         }
         _ => "-".to_owned(),
     }
+}
+
+/// The queues that the scheduler started for a reservation.
+fn queues_started(row: &Value) -> String {
+    let all: Vec<String> =
+        row["queues_started"].as_array().into_iter().flatten().map(render::plain).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(",") }
 }
 
 /// The amounts of pools that a reservation keeps.
