@@ -36,7 +36,7 @@ pub(super) struct QueueStarts {
     asked: Option<(String, bool)>,
 }
 
-/// What the job manager did with a request.
+/// The answer of the job manager to a request.
 #[derive(Debug, Clone, Copy)]
 struct Answered {
     /// The request was to start the queue, not to stop it.
