@@ -29,20 +29,11 @@ pub(super) struct QueueStarts {
     next: f64,
     /// The queues of reservations that are on.
     on: BTreeSet<String>,
-    /// The queues that a reservation started, or starts, until they are stopped, with the last answer of the job manager in this
-    /// conversation.
-    answered: BTreeMap<String, Option<Answered>>,
+    /// The queues that a reservation started, or starts, until they are stopped. The value says whether the job manager started
+    /// the queue, where it has answered in this conversation.
+    answered: BTreeMap<String, Option<bool>>,
     /// The request under way.
     asked: Option<(String, bool)>,
-}
-
-/// The answer of the job manager to a request.
-#[derive(Debug, Clone, Copy)]
-struct Answered {
-    /// The request was to start the queue, not to stop it.
-    start: bool,
-    /// The job manager did it.
-    done: bool,
 }
 
 impl Default for QueueStarts {
@@ -65,7 +56,7 @@ impl QueueStarts {
 
     /// Did the job manager start this queue for a reservation, in this conversation?
     pub(super) fn has_started(&self, queue: &str) -> bool {
-        matches!(self.answered.get(queue), Some(Some(Answered { start: true, done: true })))
+        self.answered.get(queue) == Some(&Some(true))
     }
 
     /// The scheduler before had started these queues.
@@ -101,8 +92,7 @@ impl QueueStarts {
     fn next(&self) -> Option<(String, bool)> {
         let mut wanted =
             self.answered.iter().map(|(queue, answered)| (queue, answered, self.on.contains(queue)));
-        let (queue, _, start) =
-            wanted.find(|(_, answered, start)| answered.map(|last| last.start) != Some(*start))?;
+        let (queue, _, start) = wanted.find(|(_, answered, start)| !start || answered.is_none())?;
         self.asked.is_none().then(|| (queue.clone(), start))
     }
 
@@ -110,7 +100,7 @@ impl QueueStarts {
     fn answer(&mut self, done: bool) -> Option<(String, bool)> {
         let (queue, start) = self.asked.take()?;
         match start {
-            true => self.answered.insert(queue.clone(), Some(Answered { start, done })),
+            true => self.answered.insert(queue.clone(), Some(done)),
             false => self.answered.remove(&queue),
         };
         Some((queue, start))
