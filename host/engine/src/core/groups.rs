@@ -30,6 +30,8 @@ pub(crate) struct GroupKey {
 struct Group {
     /// Of all its jobs.
     all: u32,
+    /// The first of them, which is asked for in each pass.
+    first: (OrderKey, Slot),
     /// Of the jobs of each class, by class.
     classes: Vec<(ClassId, u32)>,
 }
@@ -133,7 +135,7 @@ impl Groups {
         let key = self.of(member);
         if !self.groups.contains_key(&key) {
             let all = self.tree();
-            self.groups.insert(key, Group { all, classes: Vec::new() });
+            self.groups.insert(key, Group { all, first: (member.key, slot), classes: Vec::new() });
         }
         let known = |group: &Group| group.classes.binary_search_by_key(&member.class, |(class, _)| *class);
         let tree = match self.groups.get(&key).map(known) {
@@ -141,6 +143,9 @@ impl Groups {
             _ => 0,
         };
         let Some(group) = self.groups.get_mut(&key) else { return };
+        if member.key <= group.first.0 {
+            group.first = (member.key, slot);
+        }
         let of_class = match known(group) {
             Ok(at) => group.classes[at].1,
             Err(at) => {
@@ -167,21 +172,29 @@ impl Groups {
             group.classes.remove(at);
             self.vacant.push(tree);
         }
+        if group.first.0 == member.key
+            && let Some(first) = self.trees.next(all, Unbounded, &|_| true)
+        {
+            group.first = first;
+        }
         if group.classes.is_empty() {
             self.groups.remove(&key);
             self.vacant.push(all);
         }
     }
 
-    /// The first group after this one.
-    pub(crate) fn after(&self, group: Option<&GroupKey>) -> Option<GroupKey> {
-        let mut rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
-        rest.next().map(|(key, _)| *key)
+    /// The groups after this one, each with its first job.
+    pub(crate) fn after(
+        &self,
+        group: Option<&GroupKey>,
+    ) -> impl Iterator<Item = (GroupKey, (OrderKey, Slot))> {
+        let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
+        rest.map(|(key, group)| (*key, group.first))
     }
 
     /// The first job of a group after this key.
-    pub(crate) fn next(&self, group: &GroupKey, after: Option<&OrderKey>) -> Option<(OrderKey, Slot)> {
-        self.trees.next(self.groups.get(group)?.all, from(after), &|_| true)
+    pub(crate) fn next(&self, group: &GroupKey, after: &OrderKey) -> Option<(OrderKey, Slot)> {
+        self.trees.next(self.groups.get(group)?.all, Excluded(after), &|_| true)
     }
 
     /// The first job of a group after this key that is `small` enough, as in [`Trees::next`], among the classes for which
@@ -231,8 +244,16 @@ mod tests {
                     model.insert(n, member);
                 }
             }
-            let all: Vec<GroupKey> =
-                std::iter::successors(groups.after(None), |group| groups.after(Some(group))).collect();
+            let all: Vec<GroupKey> = groups.after(None).map(|(group, _)| group).collect();
+            for (place, group) in all.iter().enumerate() {
+                let behind: Vec<GroupKey> = groups.after(Some(group)).map(|(group, _)| group).collect();
+                prop_assert_eq!(&behind[..], &all[place + 1..]);
+            }
+            for (group, first) in groups.after(None) {
+                let of = model.iter().filter(|(_, member)| groups.of(member) == group);
+                let expected = of.map(|(n, member)| (member.key, *n as Slot)).min_by_key(|(key, _)| *key);
+                prop_assert_eq!(Some(first), expected);
+            }
             let mut expected: Vec<GroupKey> = model.values().map(|member| groups.of(member)).collect();
             expected.sort();
             expected.dedup();
@@ -250,7 +271,7 @@ mod tests {
                     let mut of: Vec<_> = of.map(|(n, member)| (member.key, *n as Slot, *member)).collect();
                     of.sort_by_key(|(key, ..)| *key);
                     let first = |member: Option<&(OrderKey, Slot, Member)>| member.map(|(key, slot, _)| (*key, *slot));
-                    prop_assert_eq!(groups.next(group, Some(&after)), first(of.first()));
+                    prop_assert_eq!(groups.next(group, &after), first(of.first()));
                     let fits = |(.., member): &&(OrderKey, Slot, Member)| {
                         rule(member.class).is_some_and(|fits| fits(member.size))
                     };

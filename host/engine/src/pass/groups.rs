@@ -35,9 +35,14 @@ impl Pass {
         let mut heads = Vec::new();
         while heads.len() < most {
             let groups = self.core.queues.get(self.queue as usize).and_then(|queue| queue.groups.as_ref());
-            group = groups.and_then(|groups| groups.after(group.as_ref()));
-            let Some(group) = group else { break };
-            heads.extend(self.member_after(&group, None, fitting));
+            let firsts = groups.into_iter().flat_map(|groups| groups.after(group.as_ref()));
+            let firsts: Vec<(GroupKey, (OrderKey, Slot))> = firsts.take(most - heads.len()).collect();
+            let Some((last, _)) = firsts.last() else { break };
+            group = Some(*last);
+            for (group, first) in firsts {
+                let first = (!fitting).then_some(first);
+                heads.extend(self.member(&group, first, None, fitting));
+            }
         }
         Ok(heads)
     }
@@ -54,17 +59,25 @@ impl Pass {
             return self.bad("the next of a group was asked for before any group".to_owned());
         }
         let place = self.core.place_in_group(candidate);
-        Ok(place.and_then(|(group, key)| self.member_after(&group, Some(key), fitting)))
+        Ok(place.and_then(|(group, key)| self.member(&group, None, Some(key), fitting)))
     }
 
-    fn member_after(&mut self, group: &GroupKey, mut after: Option<OrderKey>, fitting: bool) -> Option<Slot> {
+    /// A candidate of a group: the job `first`, or else the next one behind it or behind `after`.
+    fn member(
+        &mut self,
+        group: &GroupKey,
+        mut first: Option<(OrderKey, Slot)>,
+        mut after: Option<OrderKey>,
+        fitting: bool,
+    ) -> Option<Slot> {
         self.sought_fitting |= fitting;
         while self.may_offer() {
-            let (key, slot) = match fitting {
-                true => self.fitting_member(group, after.as_ref())?,
-                false => {
+            let (key, slot) = match (first.take(), fitting) {
+                (Some(first), _) => first,
+                (None, true) => self.fitting_member(group, after.as_ref())?,
+                (None, false) => {
                     let groups = self.core.queues.get(self.queue as usize)?.groups.as_ref()?;
-                    groups.next(group, after.as_ref())?
+                    groups.next(group, after.as_ref()?)?
                 }
             };
             after = Some(key);
