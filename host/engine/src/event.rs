@@ -45,7 +45,7 @@ pub enum Event {
         userid: u32,
         /// Submission, seconds since the epoch.
         t_submit: f64,
-        /// The request. Jobs that share one jobspec cost one compilation.
+        /// The request. Jobs of the same resource section and without constraints cost one compilation.
         jobspec: Arc<Jobspec>,
     },
     /// A request is withdrawn (RFC 27 cancel). Answered with [`Action::Canceled`]; ignored when the job does not wait.

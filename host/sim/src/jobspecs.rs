@@ -14,16 +14,16 @@ use crate::flow::Asks;
 use crate::hash::Spread;
 use crate::workload::{Job, queue_name};
 
-/// Number of shapes that are kept. The logs at hand have 1,700 to 2,700.
-const KEPT_MAX: usize = 65_536;
+/// Number of shapes that are kept.
+const KEPT_MAX: usize = 8192;
 
-/// Builds jobspecs, each shape once, so that the engine reads each shape once, too.
+/// Builds jobspecs, each shape once. The limit is no part of a shape: in a jobspec that no one else holds it is replaced.
 pub struct Jobspecs {
     built: HashMap<Key, Arc<Jobspec>, Spread>,
     /// Numbers of amounts of flow, from 1; 0 for none.
     flows: BTreeMap<Box<[u64]>, u32>,
-    /// The same for jobs with a jobspec of their own, by its number, queue and the bits of the limit.
-    told: HashMap<(u32, u32, u64, u32), Arc<Jobspec>, Spread>,
+    /// The same for jobs with a jobspec of their own, by its number, queue, attributes, and whether there is a limit.
+    told: HashMap<(u32, u32, u32, bool), Arc<Jobspec>, Spread>,
     queues: BTreeMap<u32, String>,
     jobspecs: Vec<Arc<Jobspec>>,
     flow: Asks,
@@ -31,8 +31,8 @@ pub struct Jobspecs {
     attributes: Option<Arc<[JobAttributes]>>,
 }
 
-/// Cores, nodes, queue, memory, the bits of the limit, and the numbers of amounts of flow and of attributes.
-type Key = (u32, u32, u32, u64, u64, u32, u32);
+/// Cores, nodes, queue, memory, the numbers of amounts of flow and of attributes, and whether there is a limit.
+type Key = (u32, u32, u32, u64, u32, u32, bool);
 
 impl Jobspecs {
     /// Takes the names of the queues by number, and the [jobspecs](crate::workload::Workload::jobspecs) of the jobs.
@@ -68,7 +68,7 @@ impl Jobspecs {
         Some(known.cloned().unwrap_or_default())
     }
 
-    /// The jobspec of a job (RFC 14). Jobs with the same request share one.
+    /// The jobspec of a job (RFC 14). Jobs with the same request share one as long as no job with another limit comes between.
     pub fn of(&mut self, job: &Job) -> Arc<Jobspec> {
         if self.built.len() + self.told.len() >= KEPT_MAX {
             self.built.clear();
@@ -76,11 +76,12 @@ impl Jobspecs {
             self.told.clear();
         }
         let numbered = if self.attributes.is_some() { job.attributes } else { 0 };
+        let limited = job.limit.is_finite();
         let number = (job.jobspec as usize).checked_sub(1);
         if let Some(spec) = number.and_then(|number| self.jobspecs.get(number)) {
-            let key = (job.jobspec, job.queue, job.limit.to_bits(), numbered);
-            if let Some(told) = self.told.get(&key) {
-                return Arc::clone(told);
+            let key = (job.jobspec, job.queue, numbered, limited);
+            if let Some(told) = self.told.get_mut(&key) {
+                return limited_to(told, job.limit);
             }
             let made = Arc::new(with(timed(spec, job, &self.queues), self.known(job)));
             self.told.insert(key, Arc::clone(&made));
@@ -96,14 +97,24 @@ impl Jobspecs {
                 None => *self.flows.entry(amounts.clone()).or_insert(next),
             };
         }
-        let key = (job.cores, job.nodes, job.queue, job.memory_kb, job.limit.to_bits(), number, numbered);
-        if let Some(built) = self.built.get(&key) {
-            return Arc::clone(built);
+        let key = (job.cores, job.nodes, job.queue, job.memory_kb, number, numbered, limited);
+        if let Some(built) = self.built.get_mut(&key) {
+            return limited_to(built, job.limit);
         }
         let made = Arc::new(with(build(job, queues, flow.resources(&amounts)), self.known(job)));
         self.built.insert(key, Arc::clone(&made));
         made
     }
+}
+
+/// The jobspec with this limit, if there is one.
+fn limited_to(spec: &mut Arc<Jobspec>, limit: f64) -> Arc<Jobspec> {
+    let seconds = limit.max(0.0);
+    if seconds.is_finite() && spec.duration() != seconds {
+        // The key is a plain one with a valid value, so it is accepted.
+        let _ = Arc::make_mut(spec).set_system_attr("duration", seconds.into());
+    }
+    Arc::clone(spec)
 }
 
 /// A jobspec that tells attributes.
@@ -146,4 +157,35 @@ fn build(job: &Job, queues: &BTreeMap<u32, String>, mut more: Vec<Resource>) -> 
         spec.version = 9999;
     }
     spec
+}
+
+#[cfg(test)]
+mod tests {
+    use fluxgate_formats::JobId;
+
+    use super::*;
+
+    #[test]
+    fn jobs_of_one_shape_share_a_jobspec_with_their_limits() {
+        let own = Arc::new(Simple { slots: 3, duration: 7.0, ..Simple::default() }.build());
+        let mut specs = Jobspecs::new(&BTreeMap::new(), &[own]);
+        for jobspec in [0, 1] {
+            let job = |limit| Job { jobspec, ..Job::new(JobId(1), 0.0, 3, limit, 1.0) };
+            let first = specs.of(&job(60.0));
+            let address = Arc::as_ptr(&first);
+            // Another limit while the first jobspec is in use.
+            let second = specs.of(&job(90.0));
+            assert_eq!((first.duration(), second.duration()), (60.0, 90.0));
+            assert_eq!((first.min_cores(), &first.resources), (3, &second.resources));
+            assert_ne!(address, Arc::as_ptr(&second));
+            let address = Arc::as_ptr(&second);
+            drop(second);
+            let third = specs.of(&job(60.0));
+            assert_eq!((third.duration(), Arc::as_ptr(&third)), (60.0, address));
+            // Without a limit a jobspec of the job's own keeps its duration.
+            let unlimited = specs.of(&job(f64::INFINITY));
+            assert_eq!(unlimited.duration(), if jobspec == 0 { 0.0 } else { 7.0 });
+            assert_eq!(specs.of(&job(60.0)).duration(), 60.0);
+        }
+    }
 }

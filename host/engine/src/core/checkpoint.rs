@@ -370,7 +370,7 @@ impl Core {
     /// Restores a waiting job with its numbers.
     fn waits(&mut self, job: &PendingState, spec: Option<Arc<Jobspec>>) -> Result<(), String> {
         let spec = spec.ok_or("its jobspec is missing")?;
-        let request = self.resources.compile_shared(&spec).map_err(|e| e.to_string())?;
+        let request = self.resources.compile(&spec).map_err(|e| e.to_string())?;
         let placement = wanted_placement(&spec)?;
         if job.queue as usize >= self.queues.len() {
             return Err("its queue is missing".to_owned());

@@ -40,20 +40,19 @@ impl Engine {
         }
         self.withdraw(id, Removal::Replaced, now);
         let core = &mut *self.core;
-        let accepted =
-            core.resources.compile_shared(jobspec).map_err(|e| e.to_string()).and_then(|request| {
-                core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
-                let placement = wanted_placement(jobspec)?;
-                let wish = Wish::of(jobspec)?;
-                let queue = jobspec.queue().unwrap_or("");
-                let queue = core
-                    .queue_id(queue)
-                    .ok_or_else(|| format!("queue {queue}: more than {} queues", core.config.queues_max))?;
-                if let Some(why) = core.never_within(queue, &request) {
-                    return Err(why);
-                }
-                Ok((request, queue, placement, wish))
-            });
+        let accepted = core.resources.compile(jobspec).map_err(|e| e.to_string()).and_then(|request| {
+            core.resources.satisfiable(&request).map_err(|e| e.to_string())?;
+            let placement = wanted_placement(jobspec)?;
+            let wish = Wish::of(jobspec)?;
+            let queue = jobspec.queue().unwrap_or("");
+            let queue = core
+                .queue_id(queue)
+                .ok_or_else(|| format!("queue {queue}: more than {} queues", core.config.queues_max))?;
+            if let Some(why) = core.never_within(queue, &request) {
+                return Err(why);
+            }
+            Ok((request, queue, placement, wish))
+        });
         let (request, queue, placement, wish) = match accepted {
             Ok(accepted) => accepted,
             Err(note) => {

@@ -234,6 +234,15 @@ impl Jobspec {
     /// A value on the way is no dictionary, or an attribute that Flux defines would have a wrong type. The jobspec is unchanged then.
     pub fn set_system_attr(&mut self, path: &str, value: Value) -> Result<(), DocumentError> {
         let invalid = |fault| DocumentError::invalid(read::WHAT, fault);
+        if path == "duration" {
+            // No other attribute depends on it, so the others need not be checked again.
+            self.duration = read::duration(&value).map_err(invalid)?;
+            match self.attributes.system.get_mut(path) {
+                Some(place) => *place = value,
+                None => drop(self.attributes.system.insert(path.to_owned(), value)),
+            }
+            return Ok(());
+        }
         let mut system = self.attributes.system.clone();
         let mut map = &mut system;
         let (outer, last) = path.rsplit_once('.').map_or((None, path), |(outer, last)| (Some(outer), last));

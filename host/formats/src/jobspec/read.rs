@@ -334,6 +334,11 @@ pub(super) fn system(map: &Map<String, Value>) -> Result<Known, Fault> {
     Ok(known)
 }
 
+/// The system attribute `duration`, in seconds.
+pub(super) fn duration(value: &Value) -> Result<f64, Fault> {
+    seconds(value, &Path::Root.key("attributes").key("system").key("duration"))
+}
+
 fn seconds(value: &Value, path: &Path<'_>) -> Result<f64, Fault> {
     let seconds = value.as_f64().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
     seconds.ok_or_else(|| path.wrong(value, "a number of seconds, 0 or more"))

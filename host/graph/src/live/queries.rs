@@ -54,21 +54,14 @@ impl Resources {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Compiles the resource section and constraints of a jobspec.
+    /// Compiles the resource section and constraints of a jobspec. Jobspecs with the same small resource section and no constraint cost
+    /// one compilation.
     ///
     /// # Errors
     /// [`RequestError`]: the request is too large, or names resources in a way that has no meaning here. A type that the machine lacks
     /// is no error; such a request is unsatisfiable.
     pub fn compile(&mut self, jobspec: &Jobspec) -> Result<Arc<Request>, RequestError> {
         self.shapes.compile(&self.machine.graph, &self.types, jobspec)
-    }
-
-    /// [`compile`](Self::compile), done once for a jobspec that the caller keeps for many jobs.
-    ///
-    /// # Errors
-    /// As [`compile`](Self::compile).
-    pub fn compile_shared(&mut self, jobspec: &Arc<Jobspec>) -> Result<Arc<Request>, RequestError> {
-        self.shapes.compile_shared(&self.machine.graph, &self.types, jobspec)
     }
 
     /// The same request with every node on which it takes anything exclusive (`true`), or as its resources say (`false`).

@@ -14,8 +14,10 @@ use fluxgate_formats::Jobspec;
 use fluxgate_formats::constraint::Constraint;
 use fluxgate_formats::jobspec::{Count, Resource, SLOT, min_count};
 
+mod compiled;
 mod flow_request;
-use rustc_hash::FxHashMap;
+
+use compiled::Compiled;
 
 use crate::description::names::Name;
 use crate::layout::graph::Graph;
@@ -26,8 +28,6 @@ use crate::live::calendar::{Access, Rights};
 pub const REQUEST_VERTICES_MAX: usize = 1024;
 /// Number of shapes at which unused ones are dropped.
 pub const SHAPES_KEPT: usize = 65_536;
-/// Most shared jobspecs of which the request is remembered.
-const SHARED_KEPT: usize = 16_384;
 
 /// Number of a shape: equal if and only if the resources, the constraints and the rights in windows of two requests are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -237,36 +237,13 @@ pub(crate) struct Shapes {
     next: u32,
     /// Size of the table at which it is swept next.
     sweep_at: usize,
-    /// Requests of jobspecs that are kept for many jobs, by address. An entry keeps its jobspec alive, so the address
-    /// stays in use.
-    shared: FxHashMap<usize, (Arc<Jobspec>, Arc<Request>)>,
+    compiled: Compiled,
 }
 
 impl Shapes {
-    /// [`compile`](Self::compile), done once for a jobspec that the caller keeps for many jobs.
-    pub(crate) fn compile_shared(
-        &mut self,
-        graph: &Graph,
-        types: &Types,
-        jobspec: &Arc<Jobspec>,
-    ) -> Result<Arc<Request>, RequestError> {
-        let address = Arc::as_ptr(jobspec) as usize;
-        if let Some((_, request)) = self.shared.get(&address) {
-            return Ok(request.clone());
-        }
-        let request = self.compile(graph, types, jobspec)?;
-        if Arc::strong_count(jobspec) > 1 {
-            if self.shared.len() >= SHARED_KEPT {
-                self.shared.clear();
-            }
-            self.shared.insert(address, (jobspec.clone(), request.clone()));
-        }
-        Ok(request)
-    }
-
-    /// Forgets requests of shared jobspecs: the machine has new names, so a jobspec may have another meaning.
-    pub(crate) fn forget_shared(&mut self) {
-        self.shared.clear();
+    /// Forgets requests of jobspecs: the machine has new names, so a jobspec may have another meaning.
+    pub(crate) fn forget_jobspecs(&mut self) {
+        self.compiled = Compiled::default();
     }
 
     pub(crate) fn compile(
@@ -275,20 +252,40 @@ impl Shapes {
         types: &Types,
         jobspec: &Jobspec,
     ) -> Result<Arc<Request>, RequestError> {
-        let vertices: usize = jobspec.resources.iter().map(|r| r.walk().count()).sum();
+        let (resources, constraint) = (&jobspec.resources, graph.rules.constraint(jobspec));
+        if constraint != Constraint::All {
+            return self.compile_anew(graph, types, resources, &constraint);
+        }
+        match self.compiled.find(resources) {
+            Ok(request) => Ok(request),
+            Err(hash) => {
+                let request = self.compile_anew(graph, types, resources, &constraint)?;
+                self.compiled.keep(hash, resources, &request);
+                Ok(request)
+            }
+        }
+    }
+
+    fn compile_anew(
+        &mut self,
+        graph: &Graph,
+        types: &Types,
+        resources: &[Resource],
+        constraint: &Constraint,
+    ) -> Result<Arc<Request>, RequestError> {
+        let vertices: usize = resources.iter().map(|r| r.walk().count()).sum();
         if vertices > REQUEST_VERTICES_MAX {
             return Err(RequestError::TooLarge);
         }
-        let constraint = graph.rules.constraint(jobspec);
-        if !alternatives::any(&jobspec.resources) {
-            return self.compile_list(graph, types, &jobspec.resources, &constraint);
+        if !alternatives::any(resources) {
+            return self.compile_list(graph, types, resources, constraint);
         }
-        let lists = alternatives::expand(&jobspec.resources).ok_or(RequestError::Alternatives)?;
+        let lists = alternatives::expand(resources).ok_or(RequestError::Alternatives)?;
         let list: Vec<Arc<Request>> = lists
             .iter()
-            .map(|resources| self.compile_list(graph, types, resources, &constraint))
+            .map(|resources| self.compile_list(graph, types, resources, constraint))
             .collect::<Result<_, _>>()?;
-        Ok(self.intern(graph, Vec::new(), list, (false, Rights::default()), constraint, [0; 4]))
+        Ok(self.intern(graph, Vec::new(), list, (false, Rights::default()), constraint.clone(), [0; 4]))
     }
 
     fn compile_list(

@@ -304,7 +304,7 @@ impl Resources {
     /// Forgets what requests mean and whether they fit, after a change of the graph that may help on these nodes, or above nodes.
     pub(crate) fn forget_answers(&mut self, nodes: impl IntoIterator<Item = u32>, upper: bool) {
         self.machine.forget_templates();
-        self.shapes.forget_shared();
+        self.shapes.forget_jobspecs();
         self.forget_satisfiable();
         self.help(nodes, upper);
         self.changed(true, true);

@@ -1,5 +1,9 @@
 //! Matches, allocations, and their R.
 
+use fluxgate_formats::constraint::Constraint;
+use fluxgate_formats::jobspec::Count;
+use serde_json::json;
+
 use super::*;
 
 #[test]
@@ -168,16 +172,23 @@ fn down_is_not_gone() {
 }
 
 #[test]
-fn a_jobspec_kept_for_many_jobs_is_read_once() {
+fn jobspecs_of_the_same_resources_and_constraint_share_a_request() {
     let mut m = cluster(2, 4, 0);
     let spec = |slots| Simple { slots, ..Simple::default() }.build();
-    let (two, three) = (Arc::new(spec(2)), Arc::new(spec(3)));
-    let first = m.compile_shared(&two).unwrap();
-    let kept = two.clone();
-    assert!(Arc::ptr_eq(&m.compile_shared(&kept).unwrap(), &first));
-    assert_ne!(m.compile_shared(&three).unwrap().shape(), first.shape());
+    let first = m.compile(&spec(2)).unwrap();
+    assert!(Arc::ptr_eq(&m.compile(&spec(2)).unwrap(), &first));
+    assert_ne!(m.compile(&spec(3)).unwrap().shape(), first.shape());
+    // The request is of the section, wherever it is: a jobspec takes another one's place.
+    let mut moved = spec(3);
+    moved.resources = spec(2).resources;
+    assert_eq!(m.compile(&moved).unwrap().shape(), first.shape());
+    moved.resources[0].count = Count::Fixed(5);
+    assert_eq!(m.compile(&moved).unwrap().min_cores(), 5);
+    let mut bound = spec(2);
+    bound.add_constraint(Constraint::from_value(&json!({"ranks": ["1"]})).unwrap());
+    assert_ne!(m.compile(&bound).unwrap().shape(), first.shape());
     m.property_add("core", &ids("0"));
-    assert_eq!(m.compile_shared(&two).unwrap().shape(), m.compile(&spec(2)).unwrap().shape());
+    assert_eq!(m.compile(&spec(2)).unwrap().shape(), first.shape());
 }
 
 #[test]
