@@ -112,19 +112,20 @@ struct Scored {
 /// One pass by score, the largest first; equal scores are in Flux's own order, that is higher priority, then earlier
 /// submission, then smaller id. Of the jobs of one user and one priority, and with `by_cores` of one number of fewest
 /// cores, an earlier submission must never have the lower score. So all jobs are considered, and few are scored: the
-/// first of each such group, and those behind a job that was started, reserved or refused.
+/// first of each such group, and those behind a job that was started, reserved or refused; none where all jobs are of one group.
 ///
 /// The schedule is that of [`by_score`] with a window that contains all jobs, if the host's order is Flux's own.
 pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score: impl FnMut(&Job) -> f64) {
+    let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: false });
+    let several = first_of_groups.len() > 1;
     let mut scored = |(candidate, job): (Candidate, Job)| Scored {
-        score: in_order(score(&job)),
+        score: if several { in_order(score(&job)) } else { 0 },
         priority: job.priority,
         submitted: Reverse(in_order(job.t_submit)),
         id: Reverse(job.id),
         candidate,
         cores: job.cores,
     };
-    let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: false });
     let mut all: BinaryHeap<Scored> = first_of_groups.into_iter().map(&mut scored).collect();
     let mut last = None;
     let mut first = |pass: &mut dyn Pass| {

@@ -54,6 +54,36 @@ pub fn number(key: &str, name: &str, text: &str) -> Result<f64, Bad> {
     value.ok_or_else(|| format!("`{key}` gives {name} `{text}`, but must be a number, 0 or more"))
 }
 
+/// The fair-share factors of the accounts at one time.
+#[derive(Debug, Clone)]
+pub struct Factors<'a> {
+    /// Decayed core-seconds by account, and of all.
+    used: Vec<f64>,
+    all_used: f64,
+    shares: &'a [f64],
+    all_shares: f64,
+    damping: f64,
+    /// Factors that were asked for; NaN for the others.
+    known: Vec<f64>,
+}
+
+impl Factors<'_> {
+    /// The factor of an account, by number: 2^(-(usage / shares) / damping), both as fractions of the total.
+    pub fn of(&mut self, account: usize) -> f64 {
+        if self.known[account].is_nan() {
+            let (used, shares) = (self.used[account], self.shares[account]);
+            self.known[account] = match shares > 0.0 {
+                _ if self.all_used <= 0.0 => 1.0,
+                true => {
+                    crate::decay::exp2(-(used / self.all_used) / (shares / self.all_shares) / self.damping)
+                }
+                false => 0.0,
+            };
+        }
+        self.known[account]
+    }
+}
+
 impl Default for Accounts {
     fn default() -> Self {
         Accounts {
@@ -144,21 +174,21 @@ impl Accounts {
         self.used[job.account] = Usage { ended: used.ended + more, at: used.at };
     }
 
-    /// The fair-share factor of every account, by number: 2^(-(usage / shares) / damping), both as fractions of the
-    /// total.
-    pub fn factors(&self, now: f64, damping: f64) -> Vec<f64> {
-        let mut used: Vec<f64> = self.used.iter().map(|used| self.decay.later(*used, now).ended).collect();
-        for (job, start) in self.running.values() {
-            used[job.account] += f64::from(job.cores) * self.decay.held(now - start);
+    /// The fair-share factors of the accounts at this time.
+    pub fn factors(&self, now: f64, damping: f64) -> Factors<'_> {
+        // As `Decay::later` and `Decay::held` of each.
+        let mut left: Vec<f64> = self.used.iter().map(|used| now - used.at).collect();
+        self.decay.left_all(&mut left);
+        let later = |(used, left): (&Usage, f64)| if now <= used.at { used.ended } else { used.ended * left };
+        let mut used: Vec<f64> = self.used.iter().zip(left).map(later).collect();
+        let mut left: Vec<f64> = self.running.values().map(|(_, start)| now - start).collect();
+        self.decay.left_all(&mut left);
+        for ((job, start), left) in self.running.values().zip(left) {
+            used[job.account] += f64::from(job.cores) * self.decay.held_of(now - start, left);
         }
-        let all_used: f64 = used.iter().sum();
-        let all_shares: f64 = self.shares.iter().sum();
-        let factor = |(used, shares): (&f64, &f64)| match *shares > 0.0 {
-            _ if all_used <= 0.0 => 1.0,
-            true => crate::decay::exp2(-(used / all_used) / (shares / all_shares) / damping),
-            false => 0.0,
-        };
-        used.iter().zip(&self.shares).map(factor).collect()
+        let (all_used, all_shares) = (used.iter().sum(), self.shares.iter().sum());
+        let known = vec![f64::NAN; used.len()];
+        Factors { used, all_used, shares: &self.shares, all_shares, damping, known }
     }
 
     /// The number of the account of a user of whom a job was seen.

@@ -30,8 +30,43 @@ pub fn exp2(x: f64) -> f64 {
     let series = EXP.into_iter().fold(0.0, |sum, coefficient| sum * part + coefficient);
     // In two halves: 2^1024 is no number, and a half of it is.
     let whole = whole as i64;
-    let power = |exponent: i64| f64::from_bits(((exponent + 1023) as u64) << 52);
-    series * power(whole / 2) * power(whole - whole / 2)
+    series * power(whole >> 1) * power(whole - (whole >> 1))
+}
+
+/// 2 to a whole power from -1022 to 1023.
+fn power(exponent: i64) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
+}
+
+/// Numbers whose powers are computed side by side: each step of the series waits for the one before, and those of others fill the
+/// time.
+const LANES: usize = 4;
+
+/// [`exp2`] of each number, to the same bits.
+pub fn exp2_all(numbers: &mut [f64]) {
+    let (chunks, rest) = numbers.as_chunks_mut::<LANES>();
+    for chunk in chunks {
+        if chunk.iter().any(|x| !(-1022.0..1024.0).contains(x)) {
+            chunk.iter_mut().for_each(|x| *x = exp2(*x));
+            continue;
+        }
+        let whole = chunk.map(|x| (x + 0.5).floor());
+        let mut part = [0.0; LANES];
+        for lane in 0..LANES {
+            part[lane] = (chunk[lane] - whole[lane]) * std::f64::consts::LN_2;
+        }
+        let mut series = [0.0; LANES];
+        for coefficient in EXP {
+            for lane in 0..LANES {
+                series[lane] = series[lane] * part[lane] + coefficient;
+            }
+        }
+        for lane in 0..LANES {
+            let whole = whole[lane] as i64;
+            chunk[lane] = series[lane] * power(whole >> 1) * power(whole - (whole >> 1));
+        }
+    }
+    rest.iter_mut().for_each(|x| *x = exp2(*x));
 }
 
 /// Usage up to some time, of ended and of running jobs.
@@ -56,13 +91,26 @@ impl Decay {
         if self.half_life.is_infinite() { 1.0 } else { exp2(-seconds.max(0.0) / self.half_life) }
     }
 
+    /// [`left`](Self::left) of each number of seconds.
+    pub fn left_all(self, seconds: &mut [f64]) {
+        if self.half_life.is_infinite() {
+            return seconds.fill(1.0);
+        }
+        seconds.iter_mut().for_each(|seconds| *seconds = -seconds.max(0.0) / self.half_life);
+        exp2_all(seconds);
+    }
+
     /// Decayed core-seconds, at its end, of one core held for this many seconds.
     pub fn held(self, seconds: f64) -> f64 {
-        let seconds = seconds.max(0.0);
+        self.held_of(seconds, self.left(seconds))
+    }
+
+    /// The same, if that fraction of one unit remains after these seconds.
+    pub fn held_of(self, seconds: f64, left: f64) -> f64 {
         if self.half_life.is_infinite() {
-            return seconds;
+            return seconds.max(0.0);
         }
-        self.half_life / std::f64::consts::LN_2 * (1.0 - self.left(seconds))
+        self.half_life / std::f64::consts::LN_2 * (1.0 - left)
     }
 
     /// The usage at another, later time.
@@ -89,6 +137,26 @@ mod tests {
             );
         }
         assert_eq!((exp2(-1.0), exp2(0.0), exp2(10.0)), (0.5, 1.0, 1024.0));
+    }
+
+    #[test]
+    fn powers_side_by_side_have_the_same_bits() {
+        let mut numbers: Vec<f64> = (-12_000..12_000).map(|i| f64::from(i) / 11.7).collect();
+        numbers.extend([f64::NAN, f64::INFINITY, -0.0, 1024.0, -1022.0, -1022.5]);
+        let expected: Vec<u64> = numbers.iter().map(|x| exp2(*x).to_bits()).collect();
+        exp2_all(&mut numbers);
+        let found: Vec<u64> = numbers.iter().map(|x| x.to_bits()).collect();
+        assert_eq!(found, expected);
+        for half_life in [7.0, f64::INFINITY] {
+            let decay = Decay { half_life };
+            let seconds = [-3.0, 0.0, 1.0, 50.0, 1e9];
+            let mut left = seconds;
+            decay.left_all(&mut left);
+            for (seconds, left) in seconds.into_iter().zip(left) {
+                assert_eq!(left.to_bits(), decay.left(seconds).to_bits());
+                assert_eq!(decay.held_of(seconds, left).to_bits(), decay.held(seconds).to_bits());
+            }
+        }
     }
 
     /// The closed form is the sum of small slices, each decayed from when it was used.

@@ -163,9 +163,11 @@ impl Observing for Multifactor {
 impl Scheduling for Multifactor {
     fn run(&mut self, pass: &mut dyn Pass) {
         let (now, cores) = (pass.now(), pass.totals().cores);
-        let factors = self.accounts.factors(now, self.damping);
+        // In most passes no two jobs have to be compared.
+        let mut factors = None;
         let score = |job: &Job| {
-            let fair_share = self.accounts.of(job.userid).map_or(1.0, |account| factors[account]);
+            let factors = factors.get_or_insert_with(|| self.accounts.factors(now, self.damping));
+            let fair_share = self.accounts.of(job.userid).map_or(1.0, |account| factors.of(account));
             self.score(now, cores, fair_share, job)
         };
         match self.window {
