@@ -12,7 +12,7 @@
 //! | `cargo xtask flux-tests` | tests of a built flux-core and flux-sched with Fluxgate in the place of their schedulers |
 //! | `cargo xtask deny` | licenses, duplicate versions, banned crates and sources |
 //! | `cargo xtask book` | the pages as a book with search |
-//! | `cargo xtask dist` | packages for users, the same bytes each time |
+//! | `cargo xtask dist` | packages for users, the same bytes each time; `--guided` with counts of runs |
 //! | `cargo xtask crates` | the crates for others, packed and checked as for a registry |
 //! | `cargo xtask python` | the wheel of the Python package |
 //! | `cargo xtask demo`, `bench` | build what is needed and run it |
@@ -31,6 +31,7 @@ mod deny;
 mod dist;
 mod flux_tests;
 mod fuzz;
+mod guided;
 mod house;
 mod languages;
 mod pages;

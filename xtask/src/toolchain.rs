@@ -145,6 +145,26 @@ pub(crate) fn host(house: &House) -> Result<String> {
     Ok(host.context("`rustc -vV` names no host")?.to_owned())
 }
 
+/// The program of the compiler's own LLVM that merges counts of runs; rustup is asked for it if it is missing.
+pub(crate) fn llvm_profdata(house: &House) -> Result<PathBuf> {
+    let sysroot = PathBuf::from(rustc(house)?.args(["--print", "sysroot"]).read()?.trim());
+    let program = tools_folder(&sysroot, &host(house)?).join("llvm-profdata");
+    if !program.is_file() {
+        eprintln!(
+            "{} is missing; asking rustup for it (`rustup component add llvm-tools`).",
+            program.display()
+        );
+        Program::new("rustup").args(["component", "add", "llvm-tools"]).folder(house.root()).run()?;
+        if !program.is_file() {
+            bail!(
+                "rustup added llvm-tools, but not to the toolchain in use: {} is missing",
+                program.display()
+            );
+        }
+    }
+    Ok(program)
+}
+
 /// The compiler that cargo uses here, asked in the workspace so that rustup picks the right toolchain.
 fn rustc(house: &House) -> Result<Program> {
     let rustc = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: packages for users. A small program with its policies inside, for every Linux of this processor since
 //! glibc 2.28; a tarball and a Debian package of it, both with man pages and completions; a wheel of the Python package with the
-//! program inside; a bill of materials; their digests. The same commit gives the same bytes.
+//! program inside; a bill of materials; their digests. The same commit gives the same bytes, with the same counts of runs where
+//! those are asked for.
 //!
 //! Must never know what the program does.
 
@@ -19,7 +20,7 @@ use clap::Args;
 use sha2::{Digest, Sha256};
 
 use crate::house::{House, Program};
-use crate::{policies, tools};
+use crate::{guided, policies, toolchain, tools};
 
 /// The profile of the workspace that it is built with.
 const PROFILE: &str = "dist";
@@ -47,6 +48,13 @@ pub(crate) struct Options {
     /// With --program: the module of the Python package that was built with it, `lib_fluxgate.so`; no wheel is made without.
     #[arg(long, value_name = "FILE", requires = "program")]
     module: Option<PathBuf>,
+    /// Optimise with counts of runs: build with counters, make replays and a demo, then build with the counts, which are put beside
+    /// the packages. Takes twice the time.
+    #[arg(long, conflicts_with = "program")]
+    guided: bool,
+    /// Optimise with these counts of an earlier run, for the same bytes.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["program", "guided"])]
+    counts: Option<PathBuf>,
     /// Build once more in another folder and compare the bytes; then try each package in an empty folder without network.
     #[arg(long)]
     check: bool,
@@ -58,6 +66,19 @@ struct Built {
     program: PathBuf,
     /// The module of the Python package; `None` if no wheel is to be made.
     module: Option<PathBuf>,
+    /// The counts of runs that both are optimised with, beside the packages.
+    counts: Option<PathBuf>,
+}
+
+/// The use of counts of runs in a build.
+#[derive(Clone, Copy)]
+enum Counts<'a> {
+    /// No counts.
+    None,
+    /// Programs that write counts into this folder.
+    Write(&'a Path),
+    /// Programs that are optimised with the counts in this file.
+    Use(&'a Path),
 }
 
 /// Packages that are being made.
@@ -84,14 +105,20 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
     let git = house.program("git").args(["log", "-1", "--format=%ct"]).read();
     let time = git.map_or_else(|_| "0".to_owned(), |time| time.trim().to_owned());
     let dist = Dist { house, out, linker, version: version(house)?, time };
+    // They may lie where the new ones are put.
+    let earlier = options.counts.as_deref().map(guided::read).transpose()?;
     let (components, built) = match &options.program {
         Some(program) => {
             let module = options.module.as_ref().map(std::path::absolute).transpose()?;
-            (dist.components(dist.present()?)?, Built { program: std::path::absolute(program)?, module })
+            (
+                dist.components(dist.present()?)?,
+                Built { program: std::path::absolute(program)?, module, counts: None },
+            )
         }
         None => {
             let components = dist.components(policies::build(house, &[])?)?;
-            let built = dist.build(&components, "one")?;
+            let counts = dist.counts(options.guided, earlier, &components)?;
+            let built = dist.build(&components, "one", counts.as_deref())?;
             (components, built)
         }
     };
@@ -103,7 +130,7 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         dist.try_all(&made)?;
         let again = match &options.program {
             Some(_) => built.clone(),
-            None => dist.build(&components, "two")?,
+            None => dist.build(&components, "two", built.counts.as_deref())?,
         };
         dist.compare(&built, &again, &components, &made)?;
     }
@@ -149,35 +176,70 @@ impl Dist<'_> {
         Ok(all)
     }
 
-    /// Build the program and the module of the Python package, in a target folder of this name. In one build, the crates that both
-    /// are made of are compiled once.
-    fn build(&self, components: &[PathBuf], name: &str) -> Result<Built> {
+    /// The counts of runs that the program is to be optimised with, beside the packages: earlier ones, or new ones.
+    fn counts(
+        &self,
+        guided: bool,
+        earlier: Option<Vec<u8>>,
+        components: &[PathBuf],
+    ) -> Result<Option<PathBuf>> {
+        let counts = self.out.join(format!("fluxgate-{}.profdata", self.version));
+        match earlier {
+            Some(bytes) => fs::write(&counts, bytes).with_context(|| counts.display().to_string())?,
+            None if guided => {
+                // Fetched before the long build.
+                let merge = toolchain::llvm_profdata(self.house)?;
+                let runs = self.out.join("build/counts");
+                let built = self.build_with(components, "counting", Counts::Write(&runs))?;
+                guided::count(self.house, &merge, &built.program, &runs, &counts)?;
+            }
+            None => return Ok(None),
+        }
+        Ok(Some(counts))
+    }
+
+    /// Build the program and the module of the Python package, in a target folder of this name.
+    fn build(&self, components: &[PathBuf], name: &str, counts: Option<&Path>) -> Result<Built> {
+        let Some(counts) = counts else { return self.build_with(components, name, Counts::None) };
+        let kept = guided::kept(counts, &self.out.join("build").join(format!("{name}-counts")))?;
+        let built = self.build_with(components, name, Counts::Use(&kept))?;
+        Ok(Built { counts: Some(counts.to_path_buf()), ..built })
+    }
+
+    /// In one build, the crates that both are made of are compiled once.
+    fn build_with(&self, components: &[PathBuf], name: &str, counts: Counts<'_>) -> Result<Built> {
         let target = self.out.join("build").join(name);
-        let command = if self.linker.is_some() { "zigbuild" } else { "build" };
-        let platform = match self.linker {
-            Some(_) => format!("{PLATFORM}.{}.{}", GLIBC.0, GLIBC.1),
-            None => PLATFORM.to_owned(),
+        // A program that counts runs here and now; names in both builds are the same.
+        let linker = self.linker.as_ref().filter(|_| !matches!(counts, Counts::Write(_)));
+        let (command, platform) = match linker {
+            Some(_) => ("zigbuild", format!("{PLATFORM}.{}.{}", GLIBC.0, GLIBC.1)),
+            None => ("build", PLATFORM.to_owned()),
         };
         let embed = components.first().and_then(|path| path.parent()).context("there are no policies")?;
         let build = self.house.cargo(command).args(["--package", "fluxgate", "--bin", "fluxgate"]);
         let build = build.args(["--package", "fluxgate-python", "--lib", "--locked"]);
         let build = build.args(["--profile", PROFILE, "--target", &platform]);
         // The module is for every Python since the oldest one, whichever this machine has.
-        let build = self.settled(build, &target)?.env("PYO3_NO_PYTHON", "1");
+        let build = self.settled(build, &target, counts)?.env("PYO3_NO_PYTHON", "1");
         build.env("FLUXGATE_EMBED", embed).run()?;
         let folder = target.join(PLATFORM).join(PROFILE);
-        Ok(Built { program: folder.join("fluxgate"), module: Some(folder.join(MODULE)) })
+        Ok(Built { program: folder.join("fluxgate"), module: Some(folder.join(MODULE)), counts: None })
     }
 
     /// The environment in which the same sources give the same bytes, wherever they and the caches of cargo are.
-    fn settled(&self, cargo: Program, target: &Path) -> Result<Program> {
+    fn settled(&self, cargo: Program, target: &Path, counts: Counts<'_>) -> Result<Program> {
         let home =
             env::var_os("CARGO_HOME").map(PathBuf::from).or_else(|| Some(env::home_dir()?.join(".cargo")));
         let home = home.context("neither CARGO_HOME nor HOME is set")?;
         // The last prefix that fits wins, so that the narrower ones come later.
         let places = [(home.as_path(), "/cargo"), (self.house.root(), "/fluxgate"), (target, "/target")];
-        let rust: Vec<String> =
+        let mut rust: Vec<String> =
             places.iter().map(|(from, to)| format!("--remap-path-prefix={}={to}", from.display())).collect();
+        rust.extend(match counts {
+            Counts::None => None,
+            Counts::Write(folder) => Some(guided::counting(folder)),
+            Counts::Use(file) => Some(guided::using(file)),
+        });
         let c: Vec<String> =
             places.iter().map(|(from, to)| format!("-ffile-prefix-map={}={to}", from.display())).collect();
         let mut cargo = cargo
@@ -210,6 +272,7 @@ impl Dist<'_> {
         if built.module.is_some() {
             made.insert(2, self.wheel(built, components, &bill)?);
         }
+        made.extend(built.counts.clone());
         let mut sums = String::new();
         for path in &made {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -225,5 +288,10 @@ impl Dist<'_> {
 /// SHA-256 of a file.
 fn digest(path: &Path) -> Result<String> {
     let bytes = fs::read(path).with_context(|| path.display().to_string())?;
-    Ok(sbom::hex(&Sha256::digest(bytes)))
+    Ok(hex(&Sha256::digest(bytes)))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::hex;
 use crate::house::House;
 
 /// The crate of the program.
@@ -112,11 +113,6 @@ fn bill(
         "components": parts.into_iter().map(|(_, part)| part).collect::<Vec<_>>(),
         "dependencies": depends.into_iter().map(|(_, on)| on).collect::<Vec<_>>(),
     }))
-}
-
-/// Bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
