@@ -176,11 +176,10 @@ impl Accounts {
 
     /// The fair-share factors of the accounts at this time.
     pub fn factors(&self, now: f64, damping: f64) -> Factors<'_> {
-        // As `Decay::later` and `Decay::held` of each.
         let mut left: Vec<f64> = self.used.iter().map(|used| now - used.at).collect();
         self.decay.left_all(&mut left);
-        let later = |(used, left): (&Usage, f64)| if now <= used.at { used.ended } else { used.ended * left };
-        let mut used: Vec<f64> = self.used.iter().zip(left).map(later).collect();
+        let used = self.used.iter().zip(left).map(|(used, left)| used.after(now, left).ended);
+        let mut used: Vec<f64> = used.collect();
         let mut left: Vec<f64> = self.running.values().map(|(_, start)| now - start).collect();
         self.decay.left_all(&mut left);
         for ((job, start), left) in self.running.values().zip(left) {

@@ -25,17 +25,22 @@ pub fn exp2(x: f64) -> f64 {
     if x < -1022.0 {
         return 0.0;
     }
-    let whole = (x + 0.5).floor();
-    let part = (x - whole) * std::f64::consts::LN_2;
-    let series = EXP.into_iter().fold(0.0, |sum, coefficient| sum * part + coefficient);
-    // In two halves: 2^1024 is no number, and a half of it is.
-    let whole = whole as i64;
-    series * power(whole >> 1) * power(whole - (whole >> 1))
+    let [power] = powers([x]);
+    power
 }
 
-/// 2 to a whole power from -1022 to 1023.
-fn power(exponent: i64) -> f64 {
-    f64::from_bits(((exponent + 1023) as u64) << 52)
+/// 2 to the power of each number from -1022 to below 1024.
+fn powers<const N: usize>(numbers: [f64; N]) -> [f64; N] {
+    let whole = numbers.map(|x| (x + 0.5).floor());
+    let part: [f64; N] = std::array::from_fn(|i| (numbers[i] - whole[i]) * std::f64::consts::LN_2);
+    let step = |sum: [f64; N], coefficient| std::array::from_fn(|i| sum[i] * part[i] + coefficient);
+    let series = EXP.into_iter().fold([0.0; N], step);
+    // In two halves: 2^1024 is no number, and a half of it is.
+    let power = |exponent: i64| f64::from_bits(((exponent + 1023) as u64) << 52);
+    std::array::from_fn(|i| {
+        let whole = whole[i] as i64;
+        series[i] * power(whole >> 1) * power(whole - (whole >> 1))
+    })
 }
 
 /// Numbers whose powers are computed side by side: each step of the series waits for the one before, and those of others fill the
@@ -46,25 +51,10 @@ const LANES: usize = 4;
 pub fn exp2_all(numbers: &mut [f64]) {
     let (chunks, rest) = numbers.as_chunks_mut::<LANES>();
     for chunk in chunks {
-        if chunk.iter().any(|x| !(-1022.0..1024.0).contains(x)) {
-            chunk.iter_mut().for_each(|x| *x = exp2(*x));
-            continue;
-        }
-        let whole = chunk.map(|x| (x + 0.5).floor());
-        let mut part = [0.0; LANES];
-        for lane in 0..LANES {
-            part[lane] = (chunk[lane] - whole[lane]) * std::f64::consts::LN_2;
-        }
-        let mut series = [0.0; LANES];
-        for coefficient in EXP {
-            for lane in 0..LANES {
-                series[lane] = series[lane] * part[lane] + coefficient;
-            }
-        }
-        for lane in 0..LANES {
-            let whole = whole[lane] as i64;
-            chunk[lane] = series[lane] * power(whole >> 1) * power(whole - (whole >> 1));
-        }
+        *chunk = match chunk.iter().all(|x| (-1022.0..1024.0).contains(x)) {
+            true => powers(*chunk),
+            false => chunk.map(exp2),
+        };
     }
     rest.iter_mut().for_each(|x| *x = exp2(*x));
 }
@@ -76,6 +66,13 @@ pub struct Usage {
     pub ended: f64,
     /// Time of `ended`, in seconds.
     pub at: f64,
+}
+
+impl Usage {
+    /// The usage at another, later time, if that fraction of one unit remains until then.
+    pub fn after(self, at: f64, left: f64) -> Usage {
+        if at <= self.at { self } else { Usage { ended: self.ended * left, at } }
+    }
 }
 
 /// How usage decays.
@@ -115,10 +112,7 @@ impl Decay {
 
     /// The usage at another, later time.
     pub fn later(self, usage: Usage, at: f64) -> Usage {
-        if at <= usage.at {
-            return usage;
-        }
-        Usage { ended: usage.ended * self.left(at - usage.at), at }
+        usage.after(at, self.left(at - usage.at))
     }
 }
 
