@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fluxgate_engine::Window;
 use fluxgate_wire::message::Message;
+use fluxgate_wire::proto::errno;
 use serde_json::json;
 
 use super::Service;
@@ -34,6 +35,30 @@ pub(super) struct QueueStarts {
     answered: BTreeMap<String, Option<bool>>,
     /// The request under way.
     asked: Option<(String, bool)>,
+    /// A request did not reach the job manager (ENOSYS: it is being reloaded). Nothing is asked before the next conversation.
+    unreached: bool,
+}
+
+/// The answer of the job manager to a start or stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// It did it.
+    Done,
+    /// It refused, as for a queue that does not exist.
+    Refused,
+    /// It was not there.
+    Unreached,
+}
+
+impl Outcome {
+    /// That of an answer with this error number, 0 for none.
+    fn of(errnum: i32) -> Outcome {
+        match errnum {
+            0 => Outcome::Done,
+            errno::ENOSYS => Outcome::Unreached,
+            _ => Outcome::Refused,
+        }
+    }
 }
 
 impl Default for QueueStarts {
@@ -44,6 +69,7 @@ impl Default for QueueStarts {
             on: BTreeSet::new(),
             answered: BTreeMap::new(),
             asked: None,
+            unreached: false,
         }
     }
 }
@@ -66,7 +92,7 @@ impl QueueStarts {
 
     /// There is no conversation with the job manager: all is asked again in the next.
     fn forget_answers(&mut self) {
-        (self.version, self.asked) = (None, None);
+        (self.version, self.asked, self.unreached) = (None, None, false);
         self.answered.values_mut().for_each(|answered| *answered = None);
     }
 
@@ -93,16 +119,17 @@ impl QueueStarts {
         let mut wanted =
             self.answered.iter().map(|(queue, answered)| (queue, answered, self.on.contains(queue)));
         let (queue, _, start) = wanted.find(|(_, answered, start)| !start || answered.is_none())?;
-        self.asked.is_none().then(|| (queue.clone(), start))
+        (self.asked.is_none() && !self.unreached).then(|| (queue.clone(), start))
     }
 
-    /// The request under way was answered: the job manager did it, or refused.
-    fn answer(&mut self, done: bool) -> Option<(String, bool)> {
+    /// The request under way was answered. A queue whose stop was refused is not asked for again.
+    fn answer(&mut self, outcome: Outcome) -> Option<(String, bool)> {
         let (queue, start) = self.asked.take()?;
-        match start {
-            true => self.answered.insert(queue.clone(), Some(done)),
-            false => self.answered.remove(&queue),
-        };
+        match outcome {
+            Outcome::Unreached => self.unreached = true,
+            _ if start => drop(self.answered.insert(queue.clone(), Some(outcome == Outcome::Done))),
+            _ => drop(self.answered.remove(&queue)),
+        }
         Some((queue, start))
     }
 }
@@ -138,13 +165,13 @@ impl Service {
     /// Is this the answer to the start or stop of a queue?
     pub(super) fn queue_start_answer(&mut self, message: &Message) -> bool {
         let ours = message.is_response() && message.matchtag() == TAG;
-        let accepted = message.errnum() == 0;
-        if ours && let Some((name, start)) = self.queue_starts.answer(accepted) {
+        let outcome = Outcome::of(message.errnum());
+        if ours && let Some((name, start)) = self.queue_starts.answer(outcome) {
             let (done, undone) = match start {
                 true => ("started: a reservation of it is on", "not started"),
                 false => ("stopped: its reservation is over", "not stopped"),
             };
-            if accepted {
+            if outcome == Outcome::Done {
                 fluxgate_log::log!(QueueFollows, "queue {name} is {done}");
             } else {
                 let why = why_refused(message);
@@ -174,7 +201,7 @@ mod tests {
         queues.look(windows.iter(), version, now);
         std::iter::from_fn(|| {
             queues.asked = queues.next();
-            queues.answer(true)
+            queues.answer(Outcome::Done)
         })
         .collect()
     }
@@ -210,8 +237,26 @@ mod tests {
         let mut queues = QueueStarts::default();
         queues.look([window("a", "dat", &[(100.0, 200.0)])].iter(), 1, 100.0);
         queues.asked = queues.next();
-        assert_eq!(queues.answer(false), Some(("dat".to_owned(), true)));
+        assert_eq!(queues.answer(Outcome::Refused), Some(("dat".to_owned(), true)));
         assert!(!queues.has_started("dat"));
         assert_eq!(queues.next(), None, "it is not asked again");
+    }
+
+    #[test]
+    fn feat_29_a_request_that_did_not_reach_the_job_manager_is_made_again_when_it_is_back() {
+        let mut queues = QueueStarts::default();
+        for start in [true, false] {
+            let windows = [window("a", "dat", &[(100.0, 200.0)])];
+            let (on, now) = if start { (&windows[..], 100.0) } else { (&windows[..0], 200.0) };
+            queues.look(on.iter(), u64::from(start), now);
+            let request = Some(("dat".to_owned(), start));
+            queues.asked = queues.next();
+            assert_eq!(queues.answer(Outcome::of(errno::ENOSYS)), request);
+            assert_eq!(queues.next(), None, "not while it is away");
+            assert!(queues.started().eq(["dat"]), "and it stays kept");
+            queues.forget_answers();
+            assert_eq!(asked(&mut queues, on, u64::from(start), now), [("dat".to_owned(), start)]);
+        }
+        assert_eq!(queues.started().next(), None);
     }
 }

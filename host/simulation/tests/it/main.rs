@@ -410,6 +410,13 @@ const FOUND: &[(u64, Profile, &str, &str, &str)] = &[
         "7,11,1005,1010,6002,6005,6007",
         "a reservation stayed the reason of a job that properties kept off all nodes",
     ),
+    (
+        911_000_573,
+        Profile::Site,
+        "0",
+        "1001,2003",
+        "a queue stayed started whose reservation ended while the job manager was reloaded",
+    ),
 ];
 
 #[test]
