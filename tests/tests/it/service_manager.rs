@@ -1,10 +1,12 @@
 //! A scheduler under a service manager: its messages by sd_notify(3), and its end when it is asked to end.
 
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use fluxgate_tests::fixture::{World, fluxgate};
+use fluxgate_testing::{Need, skipped};
+use fluxgate_tests::fixture::{Said, World, cli, fluxgate, run};
 use fluxgate_tests::patience::{self, PATIENCE};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -64,6 +66,105 @@ fn feat_95_the_loop_that_schedules_tells_the_service_manager() {
     kill(Pid::from_raw(sched.id() as i32), Signal::SIGTERM).unwrap();
     until(&socket, "STOPPING=1");
     assert!(patience::end(&mut sched).success());
+}
+
+/// A unit of the service manager of this machine, which is gone with this value.
+struct Unit {
+    name: String,
+}
+
+impl Unit {
+    /// Where the service manager looks for units until the machine is started again.
+    const FOLDER: &str = "/run/systemd/system";
+
+    fn of(text: &str) -> Unit {
+        let unit = Unit { name: format!("fluxgate-test-{}.service", std::process::id()) };
+        std::fs::write(Path::new(Unit::FOLDER).join(&unit.name), text).unwrap();
+        unit.manager(&["daemon-reload"]).ok();
+        unit
+    }
+
+    fn manager(&self, arguments: &[&str]) -> Said {
+        let mut command = Command::new("systemctl");
+        command.args(arguments);
+        run(command)
+    }
+
+    fn asks(&self, what: &str) -> Said {
+        self.manager(&[what, &self.name])
+    }
+
+    /// A property of the unit, as `systemctl show` tells it.
+    fn shows(&self, property: &str) -> String {
+        let said = self.manager(&["show", "--value", "--property", property, &self.name]);
+        said.ok().trim().to_owned()
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        drop(self.asks("stop"));
+        drop(std::fs::remove_file(Path::new(Unit::FOLDER).join(&self.name)));
+        drop(self.manager(&["daemon-reload"]));
+    }
+}
+
+/// The installed unit with all its restrictions, but for the owner and the address of this instance.
+#[test]
+fn feat_95_systemd_starts_reloads_restarts_and_stops_the_installed_unit() {
+    if !Path::new(Unit::FOLDER).is_dir() || !nix::unistd::geteuid().is_root() {
+        return skipped(Need::Program, "systemd does not run here, or takes no unit of this user");
+    }
+    // Units see a /tmp of their own.
+    let private = std::fs::Permissions::from_mode(0o700);
+    let dir = tempfile::Builder::new().permissions(private).tempdir_in("/var/lib").unwrap();
+    let world = World::up_in(dir, &["--nodes", "1", "--cores", "2", "--no-sched"]);
+    let prefix = world.dir.path().join("p");
+    cli(&["install", "--prefix", prefix.to_str().unwrap()]).ok();
+    let text = std::fs::read_to_string(prefix.join("lib/systemd/system/fluxgate-sched.service")).unwrap();
+    let others = [
+        ("User=flux", "User=root"),
+        ("Group=flux", "Group=root"),
+        ("FLUX_URI=local:///run/flux/local", &format!("FLUX_URI={}", world.uri())),
+        ("CacheDirectory=fluxgate", "CacheDirectory=fluxgate-test"),
+        ("XDG_CACHE_HOME=/var/cache/fluxgate", "XDG_CACHE_HOME=/var/cache/fluxgate-test"),
+        ("StateDirectory=fluxgate", "StateDirectory=fluxgate-test/fluxgate"),
+        ("XDG_STATE_HOME=/var/lib", "XDG_STATE_HOME=/var/lib/fluxgate-test"),
+    ];
+    let text = others.iter().fold(text, |text, (ours, other)| {
+        assert_eq!(text.matches(&format!("{ours}\n")).count(), 1, "{ours}");
+        text.replace(&format!("{ours}\n"), &format!("{other}\n"))
+    });
+    let unit = Unit::of(&text);
+
+    // It is started as soon as the job manager is served.
+    unit.asks("start").ok();
+    assert_eq!(unit.shows("ActiveState"), "active");
+    world.until("the service manager has the numbers of jobs", |world| {
+        drop(world.list("running"));
+        unit.shows("StatusText") == "policy easy, 0 waiting, 0 running"
+    });
+    world.cli(&["submit", "-t", "1h", "--simulate", "1h"]).ok();
+    world.until("the job runs", |world| world.list("running").len() == 1);
+    unit.asks("reload").ok();
+
+    // The service manager starts the next scheduler, which takes the job over.
+    let first = unit.shows("MainPID");
+    kill(Pid::from_raw(first.parse().unwrap()), Signal::SIGKILL).unwrap();
+    world.until("another scheduler is there", |world| {
+        drop(world.list("running"));
+        unit.shows("ActiveState") == "active" && !["0", &first].contains(&unit.shows("MainPID").as_str())
+    });
+    assert_eq!(world.list("running").len(), 1);
+    unit.asks("stop").ok();
+    assert_eq!((unit.shows("ActiveState"), unit.shows("Result")), ("inactive".into(), "success".into()));
+    for folder in ["/var/cache/fluxgate-test", "/var/lib/fluxgate-test/fluxgate"] {
+        let mode = std::fs::metadata(folder).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o700, "{folder}");
+    }
+    for folder in ["/var/cache/fluxgate-test", "/var/lib/fluxgate-test"] {
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
 
 /// Seconds of processor time of a process, all threads.
