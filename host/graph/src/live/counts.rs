@@ -249,15 +249,33 @@ impl CountPlan {
         self.free.1.give(takes.1, start, end);
     }
 
+    /// The reservation of a job that starts at this time.
+    fn step_of(&self, id: JobId, start: f64) -> Option<usize> {
+        let from = self.steps.partition_point(|step| step.start < start);
+        let mut among = self.steps[from..].iter().take_while(|step| step.start == start);
+        among.position(|step| step.id == id).map(|at| from + at)
+    }
+
     /// Removes a reservation that starts at this time, whatever the number of reservations.
     pub(crate) fn yielded(&mut self, id: JobId, start: f64) -> bool {
-        let from = self.steps.partition_point(|step| step.start < start);
-        let among = self.steps[from..].iter().take_while(|step| step.start == start);
-        let Some(at) = among.enumerate().find(|(_, step)| step.id == id).map(|(at, _)| from + at) else {
-            return false;
-        };
+        let Some(at) = self.step_of(id, start) else { return false };
         self.drop_step(at);
         true
+    }
+
+    /// Has a reservation start sooner, behind those that start at that time; false if the plan must be rebuilt.
+    pub(crate) fn advanced(&mut self, id: JobId, start: f64, (sooner, duration): (f64, f64)) -> bool {
+        let Some(from) = self.step_of(id, start) else { return false };
+        let to = self.steps.partition_point(|step| step.start <= sooner);
+        if to > from {
+            return false;
+        }
+        self.steps[to..=from].rotate_right(1);
+        let step = &mut self.steps[to];
+        let (was, is) = ((step.start, step.end), (sooner, sooner + duration));
+        (step.start, step.end, step.on_time) = (is.0, is.1, true);
+        let takes = step.takes;
+        self.free.0.advance(takes.0, was, is) && self.free.1.advance(takes.1, was, is)
     }
 
     /// True if each of these reservations, in the order of their starts, starts at its time.

@@ -412,6 +412,13 @@ impl Plan {
         self.changed() && self.counts.as_mut().is_some_and(|counts| counts.yielded(id, start))
     }
 
+    /// Has a reservation with this start begin sooner, and take that long; false if the plan must be rebuilt.
+    pub(crate) fn advanced(&mut self, id: JobId, start: f64, (sooner, duration): (f64, f64)) -> bool {
+        self.until = self.until.min(sooner);
+        self.changed()
+            && self.counts.as_mut().is_some_and(|counts| counts.advanced(id, start, (sooner, duration)))
+    }
+
     /// True if this is a plan in counts in which every reservation starts at its time.
     pub(crate) fn keeps_all(&self, machine: &Machine) -> bool {
         self.counts.as_ref().is_some_and(|counts| counts.keeps(machine.reservations.iter()))

@@ -40,6 +40,8 @@ pub(crate) struct Planning {
     alone: FxHashMap<ShapeId, (u64, u64, Option<f64>)>,
     /// Number of searches for a start.
     searches: u64,
+    /// Advances when a reservation is dropped or starts sooner, which leaves resources to others.
+    pub(crate) dropped: u64,
 }
 
 impl Clone for Planning {
@@ -52,6 +54,7 @@ impl Clone for Planning {
             earliest: FxHashMap::default(),
             alone: FxHashMap::default(),
             searches: self.searches,
+            dropped: self.dropped,
         }
     }
 }

@@ -254,6 +254,19 @@ impl Profile {
         }
     }
 
+    /// Takes units that were taken from `start` to `end` from `sooner` to `sooner_end` instead, which are both no later. False if
+    /// they are not free before `start`; part of the change may have been made then.
+    pub(crate) fn advance(
+        &mut self,
+        units: u64,
+        (start, end): (f64, f64),
+        (sooner, sooner_end): (f64, f64),
+    ) -> bool {
+        let taken = self.take(units, sooner, start.min(sooner_end));
+        self.give(units, start.max(sooner_end), end);
+        taken
+    }
+
     fn edit(&mut self, start: f64, end: f64, change: i64) {
         self.cut(end);
         let (mut block, mut step) = self.cut(start);
@@ -424,6 +437,17 @@ mod tests {
                 let fits = free(&model, from, to) >= units;
                 // Times are whole seconds: beyond the last second of the model, units are only taken until infinity.
                 let end = if to >= 100 { f64::INFINITY } else { end };
+                if fits {
+                    // Taken later and moved is the same as taken at once.
+                    let later = if end.is_finite() { (start + 3.5, end + 3.5) } else { (start + 3.5, end) };
+                    let mut moved = profile.clone();
+                    if moved.take(units, later.0, later.1) {
+                        prop_assert!(moved.advance(units, later, (start, end)));
+                        let mut taken = profile.clone();
+                        prop_assert!(taken.take(units, start, end));
+                        prop_assert_eq!(moved.steps(), taken.steps());
+                    }
+                }
                 if give {
                     profile.give(units, start, end);
                     model[from..to.min(100)].iter_mut().for_each(|n| *n += units);

@@ -6,6 +6,10 @@
 //! it. So a start before the present one is possible if and only if enough units are free from then until the present
 //! start, or for its whole duration, in the plan as it is. If there is none, it keeps its start, and nothing changes.
 //!
+//! Such a search that found nothing is not repeated before resources come free sooner than was expected: by a release, an
+//! earlier end, a node, or a reservation that was dropped or starts sooner. Without any of these, no time before the
+//! present start has more free units than in the plan that was searched, and times that have passed since are no starts.
+//!
 //! This module must never know who makes reservations anew, or why.
 
 use fluxgate_formats::JobId;
@@ -38,19 +42,26 @@ impl Resources {
     /// changed anything. Times are in seconds since the epoch. `None` if the job can start now, which drops its reservation, or
     /// if it has no reservation.
     pub fn renew(&mut self, id: JobId, now: f64) -> Option<f64> {
-        let of = self.machine.reservations.get(id)?.clone();
+        let state = (self.epoch, self.planning.dropped);
+        let of = self.machine.reservations.get_mut(id)?;
+        if of.searched.replace(state) == Some(state) && of.start > now {
+            return Some(of.start);
+        }
+        let of = of.clone();
         let sooner = self.with_plan(now, |plan, machine| plan.sooner(machine, now, &of)).unwrap_or(of.start);
         if sooner == of.start && sooner > now {
             return Some(sooner);
         }
-        self.machine.reservations.remove(id);
-        self.keep_in_step(|plan, _| plan.yielded(id, of.start));
-        self.changed(false, false);
+        self.planning.dropped += 1;
         if sooner <= now {
+            self.machine.reservations.remove(id);
+            self.keep_in_step(|plan, _| plan.yielded(id, of.start));
+            self.changed(false, false);
             return None;
         }
-        // It has the start that was just found to be free.
-        self.reserve_expected(id, &of.request, sooner, (of.duration, of.limit)).ok();
+        self.machine.reservations.move_to(id, sooner);
+        self.keep_in_step(|plan, _| plan.advanced(id, of.start, (sooner, of.duration)));
+        self.changed(false, false);
         Some(sooner)
     }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Reservation {
     pub(crate) duration: f64,
     /// The duration for which windows must let it be: its limit, where it is expected to end before that.
     pub(crate) limit: f64,
+    /// The state of the resources in which no sooner start was found, see `renewal`; `None` before a search.
+    pub(crate) searched: Option<(u64, u64)>,
 }
 
 impl Reservation {
@@ -85,7 +87,7 @@ impl Reservations {
         let key = (TotalF64(start), self.made);
         self.made += 1;
         self.by_id.insert(id, key);
-        let new = Reservation { id, request, start, duration, limit };
+        let new = Reservation { id, request, start, duration, limit, searched: None };
         self.by_start.insert(key, new.clone());
         Ok(new)
     }
@@ -97,6 +99,20 @@ impl Reservations {
     /// The reservation of a job.
     pub(crate) fn get(&self, id: JobId) -> Option<&Reservation> {
         self.by_start.get(self.by_id.get(&id)?)
+    }
+
+    /// The same, to be changed in all but its start.
+    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Reservation> {
+        self.by_start.get_mut(self.by_id.get(&id)?)
+    }
+
+    /// Has a reservation start at another time, behind all that start then.
+    pub(crate) fn move_to(&mut self, id: JobId, start: f64) {
+        let Some(key) = self.by_id.get_mut(&id) else { return };
+        let Some(of) = self.by_start.remove(key) else { return };
+        *key = (TotalF64(start), self.made);
+        self.made += 1;
+        self.by_start.insert(*key, Reservation { start, ..of });
     }
 
     /// Removes those of these jobs that there are, and returns these jobs.

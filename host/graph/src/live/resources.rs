@@ -422,6 +422,7 @@ impl Resources {
     }
 
     fn unreserved(&mut self, ids: &[JobId]) {
+        self.planning.dropped += 1;
         if self.machine.reservations.is_empty() {
             self.keep_in_step(|plan, machine| plan.cleared(machine, ids));
         } else {

@@ -8,6 +8,7 @@ mod kept_plan;
 mod large;
 mod load;
 mod model;
+mod renewal;
 mod scale;
 mod site;
 mod story;

@@ -1,0 +1,180 @@
+//! Reservations that are made anew have the starts of a list of seconds, whatever happened between two passes.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const CORES: u32 = 12;
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// A job with so many cores and seconds comes: it starts, or gets a reservation.
+    Come(u32, u8),
+    /// The running job at this position ends.
+    End(usize),
+    /// The reservation at this position is dropped.
+    Cancel(usize),
+    /// The running job at this position gets another end.
+    Extend(usize, u8),
+    /// A node goes down or comes up.
+    Node(u32, bool),
+    /// Advances the time.
+    Later(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (1..=CORES, 1..40u8).prop_map(|(n, d)| Op::Come(n, d)),
+        4 => (0..20usize).prop_map(Op::End),
+        1 => (0..20usize).prop_map(Op::Cancel),
+        1 => (0..20usize, 1..40u8).prop_map(|(at, d)| Op::Extend(at, d)),
+        1 => (0..CORES, prop::bool::weighted(0.7)).prop_map(|(node, up)| Op::Node(node, up)),
+        4 => (1..6u8).prop_map(Op::Later),
+    ]
+}
+
+/// Units from a start to an end.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    id: JobId,
+    cores: u32,
+    start: f64,
+    end: f64,
+    duration: f64,
+}
+
+struct World {
+    m: Resources,
+    now: f64,
+    next: u64,
+    running: Vec<Held>,
+    /// In the order of their starts.
+    reserved: Vec<Held>,
+}
+
+impl World {
+    fn request(&mut self, n: u32) -> Arc<Request> {
+        cores(&mut self.m, n, 1)
+    }
+
+    /// The earliest start beside running jobs and these reservations.
+    fn earliest(&self, beside: &[Held], n: u32, duration: f64) -> f64 {
+        let soon = self.now.next_up();
+        let running = self.running.iter().map(|held| Held { end: held.end.max(soon), ..*held });
+        let all: Vec<Held> = running.chain(beside.iter().copied()).collect();
+        let total = self.m.totals().up_nodes;
+        let free = |t: f64| {
+            let held = all.iter().filter(|held| held.start <= t && t < held.end);
+            total.saturating_sub(held.map(|held| held.cores).sum())
+        };
+        let fits = |t: f64| {
+            let begun = all.iter().map(|held| held.start).filter(|start| *start > t && *start < t + duration);
+            std::iter::once(t).chain(begun).all(|t| free(t) >= n)
+        };
+        let ends = all.iter().map(|held| held.end).filter(|end| *end > self.now);
+        let times = std::iter::once(self.now).chain(ends).filter(|t| fits(*t));
+        times.fold(f64::INFINITY, f64::min)
+    }
+
+    fn start(&mut self, id: JobId, n: u32, duration: f64) {
+        let (request, now) = (self.request(n), self.now);
+        start(&mut self.m, id.0, &request, now, now + duration, Placement::First).unwrap();
+        self.running.push(Held { id, cores: n, start: now, end: now + duration, duration });
+    }
+
+    /// As a policy with a reservation for each job does, in the order of their starts.
+    fn pass(&mut self) {
+        let all = std::mem::take(&mut self.reserved);
+        let renews = self.m.can_renew(self.now);
+        if !renews {
+            all.iter().for_each(|held| assert!(self.m.unreserve(held.id)));
+        }
+        for held in all {
+            let duration = held.duration;
+            let expected = self.earliest(&self.reserved, held.cores, duration);
+            let request = self.request(held.cores);
+            let found = match renews {
+                true => self.m.renew(held.id, self.now),
+                false => self.m.earliest(&request, self.now, duration).filter(|start| *start > self.now),
+            };
+            match found {
+                None if expected.is_finite() => {
+                    assert_eq!(expected, self.now, "{held:?}");
+                    self.start(held.id, held.cores, duration);
+                }
+                None => assert!(!renews, "not with the nodes that are up: {held:?}"),
+                Some(start) => {
+                    assert_eq!(start, expected, "{held:?}");
+                    if !renews {
+                        self.m.reserve(held.id, &request, start, duration).unwrap();
+                    }
+                    self.reserved.push(Held { start, end: start + duration, ..held });
+                }
+            }
+        }
+        self.reserved.sort_by(|a, b| a.start.total_cmp(&b.start));
+    }
+
+    fn apply(&mut self, op: Op) {
+        match op {
+            Op::Come(n, duration) => {
+                let (request, duration, id) = (self.request(n), f64::from(duration), JobId(self.next));
+                self.next += 1;
+                match self.m.earliest(&request, self.now, duration) {
+                    None => {}
+                    Some(start) if start <= self.now => self.start(id, n, duration),
+                    Some(start) => {
+                        self.m.reserve(id, &request, start, duration).unwrap();
+                        self.reserved.push(Held { id, cores: n, start, end: start + duration, duration });
+                        self.reserved.sort_by(|a, b| a.start.total_cmp(&b.start));
+                    }
+                }
+            }
+            Op::End(at) if !self.running.is_empty() => {
+                let held = self.running.remove(at % self.running.len());
+                self.m.release(held.id, None).unwrap();
+            }
+            Op::Cancel(at) if !self.reserved.is_empty() => {
+                let held = self.reserved.remove(at % self.reserved.len());
+                assert!(self.m.unreserve(held.id));
+            }
+            Op::Extend(at, more) if !self.running.is_empty() => {
+                let at = at % self.running.len();
+                let held = &mut self.running[at];
+                held.end = self.now + f64::from(more);
+                self.m.set_end(held.id, held.end).unwrap();
+            }
+            Op::Node(node, up) => {
+                let (rank, free) = (Idset::from_iter([node]), self.m.totals().free_nodes);
+                if up {
+                    return self.m.set_up(&rank);
+                }
+                self.m.set_down(&rank);
+                // The list of seconds does not know which nodes a job has.
+                if self.m.totals().free_nodes == free {
+                    self.m.set_up(&rank);
+                }
+            }
+            Op::Later(seconds) => self.now += f64::from(seconds),
+            _ => {}
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(config(300))]
+
+    #[test]
+    fn reservations_made_anew_start_when_a_list_of_seconds_says(
+        ops in prop::collection::vec((op(), any::<bool>()), 0..120),
+    ) {
+        let m = cluster(CORES, 1, 0);
+        let mut world = World { m, now: 0.0, next: 1, running: Vec::new(), reserved: Vec::new() };
+        for (op, pass) in ops {
+            world.apply(op);
+            if pass {
+                world.pass();
+            }
+        }
+    }
+}
