@@ -15,7 +15,8 @@
 //! | `cargo xtask dist` | packages for users, the same bytes each time; `--guided` with counts of runs |
 //! | `cargo xtask crates` | the crates for others, packed and checked as for a registry |
 //! | `cargo xtask python` | the wheel of the Python package |
-//! | `cargo xtask demo`, `bench` | build what is needed and run it |
+//! | `cargo xtask demo` | build what is needed and run it |
+//! | `cargo xtask bench` | the same with the benchmarks; `--guided` with counts of runs |
 //!
 //! Must never know how scheduling works; it only starts other programs.
 
@@ -23,6 +24,7 @@
 // Talking on standard output and error is this program's purpose.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod bench;
 mod book;
 mod component;
 mod crates;
@@ -131,11 +133,7 @@ enum Command {
     /// Pictures of every page of the dashboard, light and dark, by a headless Chromium.
     Screenshots(screenshots::Options),
     /// The benchmarks behind docs/benchmarks.md: `cargo bench`.
-    Bench {
-        /// Passed on to `cargo bench`.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Bench(bench::Options),
 }
 
 fn main() -> ExitCode {
@@ -189,18 +187,7 @@ fn run(command: Command) -> Result<()> {
         Command::Crates(options) => crates::run(&house, &options),
         Command::Dist(options) => dist::run(&house, &options),
         Command::Screenshots(options) => screenshots::take(&house, &build_all(&house)?, &options),
-        Command::Bench { arguments } => {
-            // Those on a real Flux start the binary.
-            let binaries = house.cargo("build").args(["--release", "--workspace", "--bins"]);
-            policies::build_beside(&house, &[], binaries)?;
-            let binary = house.target().join("release").join("fluxgate");
-            println!("{}", house.day_and_commit()?);
-            // One that is named is run alone.
-            let named = arguments.iter().any(|a| a == "--bench" || a.starts_with("--bench="));
-            let all = (!named).then_some("--benches");
-            let bench = house.cargo("bench").arg("--workspace").args(all).args(&arguments);
-            bench.env("FLUXGATE_BIN", &binary).run()
-        }
+        Command::Bench(options) => bench::run(&house, &options),
     }
 }
 
