@@ -219,7 +219,7 @@ table! {
     ReservationReleased = 1416 INFO,
     /// A queue was started or stopped because a reservation of it began or ended (`reservations.start-queues`).
     QueueFollows = 1417 INFO,
-    /// The job manager refused to start or stop a queue whose reservation began or ended. Correct the cause, and use `flux queue start` or `stop`.
+    /// A queue whose reservation began or ended could not be started or stopped: the job manager refused it, or is not there. Correct the cause, and use `flux queue start` or `stop`.
     QueueDoesNotFollow = 1418 WARN,
 
     // Vertices of a site's graph.

@@ -68,7 +68,7 @@ fn feat_95_the_loop_that_schedules_tells_the_service_manager() {
     assert!(patience::end(&mut sched).success());
 }
 
-/// A unit of the service manager of this machine, which is gone with this value.
+/// A unit of the service manager of this machine, which is gone with this value, and its folders with it.
 struct Unit {
     name: String,
 }
@@ -76,6 +76,8 @@ struct Unit {
 impl Unit {
     /// Where the service manager looks for units until the machine is started again.
     const FOLDER: &str = "/run/systemd/system";
+    /// Its cache and its state.
+    const FOLDERS: [&str; 2] = ["/var/cache/fluxgate-test", "/var/lib/fluxgate-test"];
 
     fn of(text: &str) -> Unit {
         let unit = Unit { name: format!("fluxgate-test-{}.service", std::process::id()) };
@@ -106,6 +108,7 @@ impl Drop for Unit {
         drop(self.asks("stop"));
         drop(std::fs::remove_file(Path::new(Unit::FOLDER).join(&self.name)));
         drop(self.manager(&["daemon-reload"]));
+        Unit::FOLDERS.iter().for_each(|folder| drop(std::fs::remove_dir_all(folder)));
     }
 }
 
@@ -161,9 +164,6 @@ fn feat_95_systemd_starts_reloads_restarts_and_stops_the_installed_unit() {
     for folder in ["/var/cache/fluxgate-test", "/var/lib/fluxgate-test/fluxgate"] {
         let mode = std::fs::metadata(folder).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode, 0o700, "{folder}");
-    }
-    for folder in ["/var/cache/fluxgate-test", "/var/lib/fluxgate-test"] {
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }
 
