@@ -18,7 +18,7 @@ pub(crate) struct Options {
     /// with the counts. Takes twice the time.
     #[arg(long, conflicts_with = "counts")]
     guided: bool,
-    /// Optimise with these counts of an earlier run.
+    /// Optimise with these counts, which an earlier run with `--guided` named. Those of packages are of another build.
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
     /// Passed on to `cargo bench`.
@@ -41,6 +41,12 @@ impl Build<'_> {
             Some((flag, host)) => cargo.args(["--target", host]).env("CARGO_ENCODED_RUSTFLAGS", flag),
             None => cargo,
         }
+    }
+
+    /// The build of all programs: benchmarks on a real Flux start one. Counts are those of functions by names, in which the features
+    /// of all crates of a build are.
+    fn binaries(&self) -> Program {
+        self.cargo("build").args(["--release", "--workspace", "--bins"])
     }
 
     fn program(&self) -> PathBuf {
@@ -66,9 +72,7 @@ pub(crate) fn run(house: &House, options: &Options) -> Result<()> {
         }
         None => Build { house, target: house.target().to_owned(), flag: None },
     };
-    // Those on a real Flux start the binary.
-    let binaries = build.cargo("build").args(["--release", "--workspace", "--bins"]);
-    policies::build_beside(house, &[], binaries)?;
+    policies::build_beside(house, &[], build.binaries())?;
     println!("{}", house.day_and_commit()?);
     // One that is named is run alone.
     let arguments = &options.arguments;
@@ -85,8 +89,7 @@ fn count(house: &House, host: &str, below: &Path) -> Result<PathBuf> {
     let (runs, counts) = (below.join("runs"), below.join("last.profdata"));
     let flag = Some((guided::counting(&runs), host));
     let build = Build { house, target: below.join("counting"), flag };
-    let program = build.cargo("build").args(["--release", "--package", "fluxgate", "--bin", "fluxgate"]);
-    policies::build_beside(house, &[], program)?;
+    policies::build_beside(house, &[], build.binaries())?;
     guided::count(house, &merge, &build.program(), &runs, &counts)?;
     Ok(counts)
 }

@@ -16,12 +16,16 @@ use crate::house::{House, Program, files};
 const WORKLOADS: [(u32, u32, u64); 2] = [(240, 240, 1), (1024, 64, 2)];
 /// Jobs of each.
 const JOBS: u32 = 15_000;
+/// Users of each, who submit in turn.
+const USERS: u64 = 20;
 /// Policies of the replays.
 const POLICIES: [&str; 7] =
     ["fcfs", "easy", "sjf", "conservative", "hybrid:depth=8", "hybrid:depth=64", "multifactor"];
 /// Jobs of the demo, which counts what a live scheduler does.
 const DEMO_JOBS: u32 = 400;
 
+/// The field of the user in a line of Standard Workload Format, from 0.
+const USER: usize = 11;
 /// The first bytes of a file with counts that `llvm-profdata` wrote on a processor with the byte order of ours.
 const BEGIN: [u8; 8] = *b"\xfflprofi\x81";
 
@@ -56,6 +60,19 @@ pub(crate) fn kept(counts: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// A log in which users submit in turn, who are unknown in a made one: a policy with fair shares compares them.
+fn of_users(log: &str) -> String {
+    let line = |line: &str| {
+        let mut fields: Vec<&str> = line.split(' ').collect();
+        let user = fields[0].parse().map(|job: u64| (job % USERS).to_string());
+        if let (Ok(user), Some(field)) = (&user, fields.get_mut(USER)) {
+            *field = user;
+        }
+        fields.join(" ") + "\n"
+    };
+    log.lines().map(line).collect()
+}
+
 /// Runs a program that was built with [`counting`] for this folder, and writes its counts into a file by `merge`, which is
 /// `llvm-profdata` of the compiler.
 pub(crate) fn count(house: &House, merge: &Path, program: &Path, folder: &Path, counts: &Path) -> Result<()> {
@@ -73,7 +90,7 @@ pub(crate) fn count(house: &House, merge: &Path, program: &Path, folder: &Path, 
             .program(program)
             .args(["workload", "make", "--jobs", &jobs, "--cores", &cores, "--nodes", &nodes]);
         let text = make.args(["--seed", &seed, "--estimates", "perturbed:5"]).read()?;
-        fs::write(&log, text).with_context(|| log.display().to_string())?;
+        fs::write(&log, of_users(&text)).with_context(|| log.display().to_string())?;
         for policy in POLICIES {
             println!("counting: {jobs} jobs on {cores} cores under {policy}");
             let replay =
@@ -97,6 +114,15 @@ pub(crate) fn count(house: &House, merge: &Path, program: &Path, folder: &Path, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn jobs_of_a_log_have_users_in_turn() {
+        let log = "; UnixStartTime: 0\n1 259 -1 9977 16 -1 -1 16 9977 -1 1 0 -1 -1 -1 -1 -1 -1\n\
+                   22 346 -1 10 2 -1 -1 2 10 -1 1 0 -1 -1 -1 -1 -1 -1\n";
+        let expected = "; UnixStartTime: 0\n1 259 -1 9977 16 -1 -1 16 9977 -1 1 1 -1 -1 -1 -1 -1 -1\n\
+                        22 346 -1 10 2 -1 -1 2 10 -1 1 2 -1 -1 -1 -1 -1 -1\n";
+        assert_eq!(of_users(log), expected);
+    }
 
     #[test]
     fn a_file_without_counts_is_refused_and_names_follow_the_content() {
