@@ -21,6 +21,7 @@ use crate::live::machine::Machine;
 use crate::live::matcher;
 use crate::live::placement::Placement;
 use crate::live::plan::{self, Plan};
+use crate::live::renewal::Sooner;
 use crate::live::request::{Request, ShapeId};
 use crate::live::resources::Resources;
 use crate::live::take::Selection;
@@ -40,8 +41,8 @@ pub(crate) struct Planning {
     alone: FxHashMap<ShapeId, (u64, u64, Option<f64>)>,
     /// Number of searches for a start.
     searches: u64,
-    /// Advances when a reservation is dropped or starts sooner, which leaves resources to others.
-    pub(crate) dropped: u64,
+    /// Whether resources came free sooner than expected.
+    pub(crate) sooner: Sooner,
 }
 
 impl Clone for Planning {
@@ -54,7 +55,7 @@ impl Clone for Planning {
             earliest: FxHashMap::default(),
             alone: FxHashMap::default(),
             searches: self.searches,
-            dropped: self.dropped,
+            sooner: self.sooner.clone(),
         }
     }
 }
@@ -302,7 +303,8 @@ impl Resources {
         }
         let hints = plan.iter_mut().flat_map(|plan| plan.hints_mut().iter());
         let hints = hints.map(|(id, (_, found))| PlaceHint::of(&self.machine.graph, *id, found)).collect();
-        self.planning = Planning { plan, searches: self.planning.searches, ..Planning::default() };
+        let (searches, sooner) = (self.planning.searches, std::mem::take(&mut self.planning.sooner));
+        self.planning = Planning { plan, searches, sooner, ..Planning::default() };
         hints
     }
 

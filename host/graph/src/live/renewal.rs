@@ -6,9 +6,9 @@
 //! it. So a start before the present one is possible if and only if enough units are free from then until the present
 //! start, or for its whole duration, in the plan as it is. If there is none, it keeps its start, and nothing changes.
 //!
-//! Such a search that found nothing is not repeated before resources come free sooner than was expected: by a release, an
-//! earlier end, a node, or a reservation that was dropped or starts sooner. Without any of these, no time before the
-//! present start has more free units than in the plan that was searched, and times that have passed since are no starts.
+//! Such a search that found nothing is not repeated before resources come free sooner than was expected: by a release before the
+//! expected end, an earlier end, a node, or a reservation that was dropped or starts sooner. Without any of these, no time before
+//! the present start has more free units than in the plan that was searched, and times that have passed since are no starts.
 //!
 //! This module must never know who makes reservations anew, or why.
 
@@ -17,10 +17,71 @@ use fluxgate_formats::JobId;
 use crate::live::reservations::Reservation;
 use crate::live::resources::Resources;
 
+/// Whether resources came free sooner than expected.
+#[derive(Debug, Clone)]
+pub(crate) struct Sooner {
+    /// Advances when they did.
+    count: u64,
+    /// Releases so far, each of which is in [`Resources::epoch`] too.
+    releases: u64,
+    /// The first and the last expected end of the jobs that have released something since `seen`.
+    ends: (f64, f64),
+    /// The last time at which reservations were made anew.
+    seen: f64,
+    /// A job whose reservation was dropped to start it at its reserved time, with the end of that reservation.
+    starting: Option<(JobId, f64)>,
+}
+
+impl Default for Sooner {
+    fn default() -> Self {
+        Sooner { count: 0, releases: 0, ends: Sooner::NO_ENDS, seen: f64::NEG_INFINITY, starting: None }
+    }
+}
+
+impl Sooner {
+    const NO_ENDS: (f64, f64) = (f64::INFINITY, f64::NEG_INFINITY);
+
+    /// A reservation was dropped or starts sooner.
+    pub(crate) fn advance(&mut self) {
+        self.count += 1;
+    }
+
+    /// A job that was expected to end at this time has released something.
+    pub(crate) fn released(&mut self, end: f64) {
+        self.releases += 1;
+        self.ends = (self.ends.0.min(end), self.ends.1.max(end));
+    }
+
+    /// The reservation of a job was dropped, which is to start now and end then: until it has started, it is a reservation less.
+    fn starts(&mut self, id: JobId, end: f64) {
+        self.count += u64::from(self.starting.replace((id, end)).is_some());
+    }
+
+    /// A job has started, and is expected to end then.
+    pub(crate) fn started(&mut self, id: JobId, end: f64) {
+        self.starting.take_if(|(starting, reserved)| *starting == id && *reserved <= end);
+    }
+
+    /// Reservations are made anew at this time. The releases help no start from now on if all would have come by now, and
+    /// none was late then: units of a late job are free right after the time of the plan, and at that time after its release.
+    fn seen_at(&mut self, now: f64) {
+        let (first, last) = std::mem::replace(&mut self.ends, Sooner::NO_ENDS);
+        let seen = std::mem::replace(&mut self.seen, now);
+        self.count += u64::from(last > now || first <= seen);
+    }
+
+    /// The state of resources with this epoch: equal if none came free sooner.
+    pub(crate) fn state(&mut self, epoch: u64) -> (u64, u64) {
+        self.count += u64::from(self.starting.take().is_some());
+        (epoch - self.releases, self.count)
+    }
+}
+
 impl Resources {
     /// True if the reservations can be made anew one by one, by [`renew`](Self::renew): a plan in counts has all of them
     /// at their times, and no window meets any of them, or would if it started sooner.
     pub fn can_renew(&mut self, now: f64) -> bool {
+        self.planning.sooner.seen_at(now);
         let due = self.machine.reservations.iter().next().is_some_and(|first| first.start >= now);
         due && !self.meets_any_window(now) && self.with_plan(now, |plan, machine| plan.keeps_all(machine))
     }
@@ -42,7 +103,7 @@ impl Resources {
     /// changed anything. Times are in seconds since the epoch. `None` if the job can start now, which drops its reservation, or
     /// if it has no reservation.
     pub fn renew(&mut self, id: JobId, now: f64) -> Option<f64> {
-        let state = (self.epoch, self.planning.dropped);
+        let state = self.planning.sooner.state(self.epoch);
         let of = self.machine.reservations.get_mut(id)?;
         if of.searched.replace(state) == Some(state) && of.start > now {
             return Some(of.start);
@@ -52,13 +113,18 @@ impl Resources {
         if sooner == of.start && sooner > now {
             return Some(sooner);
         }
-        self.planning.dropped += 1;
         if sooner <= now {
+            if of.start <= now {
+                self.planning.sooner.starts(id, of.start + of.duration);
+            } else {
+                self.planning.sooner.advance();
+            }
             self.machine.reservations.remove(id);
             self.keep_in_step(|plan, _| plan.yielded(id, of.start));
             self.changed(false, false);
             return None;
         }
+        self.planning.sooner.advance();
         self.machine.reservations.move_to(id, sooner);
         self.keep_in_step(|plan, _| plan.advanced(id, of.start, (sooner, of.duration)));
         self.changed(false, false);

@@ -422,7 +422,7 @@ impl Resources {
     }
 
     fn unreserved(&mut self, ids: &[JobId]) {
-        self.planning.dropped += 1;
+        self.planning.sooner.advance();
         if self.machine.reservations.is_empty() {
             self.keep_in_step(|plan, machine| plan.cleared(machine, ids));
         } else {
@@ -504,6 +504,7 @@ impl Resources {
             plan.refresh(&self.machine, &self.machine.ledger.jobs()[&id]);
         }
         self.planning.plan = kept;
+        self.planning.sooner.started(id, end);
         self.changed(false, false);
         Ok(())
     }
@@ -519,6 +520,7 @@ impl Resources {
         let nodes: Vec<u32> = take::nodes(takes).map(|(node, _)| node).filter(here).collect();
         let upper = takes.iter().any(|take| take.node == NONE);
         let flows = held.map_or(0, |a| a.flows.len());
+        let end = held.map_or(f64::NEG_INFINITY, |a| a.end);
         let gone = held.zip(self.planning.plan.as_ref()).map(|(a, plan)| Gone {
             end: a.end,
             returns: self.machine.returns(a),
@@ -535,6 +537,7 @@ impl Resources {
         });
         self.help(nodes, upper && last || ended);
         self.changed(true, false);
+        self.planning.sooner.released(end);
         Ok(last)
     }
 

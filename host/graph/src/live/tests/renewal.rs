@@ -20,6 +20,10 @@ enum Op {
     Node(u32, bool),
     /// Advances the time.
     Later(u8),
+    /// All jobs whose expected end comes next end then.
+    OnTime,
+    /// A checkpoint is made.
+    Checkpoint,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -30,6 +34,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..20usize, 1..40u8).prop_map(|(at, d)| Op::Extend(at, d)),
         1 => (0..CORES, prop::bool::weighted(0.7)).prop_map(|(node, up)| Op::Node(node, up)),
         4 => (1..6u8).prop_map(Op::Later),
+        4 => Just(Op::OnTime),
+        1 => Just(Op::Checkpoint),
     ]
 }
 
@@ -156,6 +162,15 @@ impl World {
                 }
             }
             Op::Later(seconds) => self.now += f64::from(seconds),
+            Op::OnTime => {
+                let next = self.running.iter().map(|held| held.end).filter(|end| *end >= self.now);
+                self.now = next.min_by(f64::total_cmp).unwrap_or(self.now);
+                let now = self.now;
+                for held in self.running.extract_if(.., |held| held.end == now) {
+                    self.m.release(held.id, None).unwrap();
+                }
+            }
+            Op::Checkpoint => drop(self.m.settle_hints(|_| None)),
             _ => {}
         }
     }
@@ -177,4 +192,46 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn nothing_is_searched_again_while_jobs_end_and_start_when_they_should() {
+    let mut m = cluster(CORES, 1, 0);
+    let whole = cores(&mut m, CORES, 1);
+    start(&mut m, 1, &whole, 0.0, 10.0, Placement::First).unwrap();
+    for (id, at) in [(2, 10.0), (3, 20.0), (4, 30.0)] {
+        m.reserve(JobId(id), &whole, at, 10.0).unwrap();
+    }
+    let renewed = |m: &mut Resources, now: f64| -> Vec<Option<f64>> {
+        assert!(m.can_renew(now));
+        let ids: Vec<JobId> = m.reservations().map(|(id, ..)| id).collect();
+        ids.into_iter()
+            .map(|id| {
+                let start_at = m.renew(id, now);
+                if start_at.is_none() {
+                    start(m, id.0, &whole, now, now + 10.0, Placement::First).unwrap();
+                }
+                start_at
+            })
+            .collect()
+    };
+    let state = |m: &mut Resources| m.planning.sooner.state(m.epoch);
+    assert_eq!(renewed(&mut m, 3.0), [Some(10.0), Some(20.0), Some(30.0)]);
+    let searched = state(&mut m);
+    m.release(JobId(1), None).unwrap();
+    assert_eq!(renewed(&mut m, 10.0), [None, Some(20.0), Some(30.0)]);
+    assert_eq!(state(&mut m), searched, "job 1 ended on time, and job 2 started on time");
+    m.release(JobId(2), None).unwrap();
+    assert_eq!(renewed(&mut m, 15.0), [None, Some(25.0)]);
+    assert_ne!(state(&mut m), searched, "job 2 ended early");
+    // A job that is late is expected to end at any time.
+    assert!(!m.can_renew(25.0) && m.unreserve(JobId(4)));
+    let late = m.earliest(&whole, 25.0, 10.0).unwrap();
+    m.reserve(JobId(4), &whole, late, 10.0).unwrap();
+    assert_eq!((renewed(&mut m, 25.0), late), (vec![Some(late)], 25.0_f64.next_up()));
+    let searched = state(&mut m);
+    assert_eq!((renewed(&mut m, 25.0), state(&mut m)), (vec![Some(late)], searched));
+    m.release(JobId(3), None).unwrap();
+    assert_eq!(renewed(&mut m, 25.0), [None]);
+    assert_ne!(state(&mut m), searched);
 }
