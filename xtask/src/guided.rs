@@ -51,12 +51,15 @@ pub(crate) fn read(counts: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Copies a file with counts into a folder under a name that follows from its content: cargo looks at the name alone.
+/// Copies a file with counts into a folder under a name that follows from its content. A file that is there is left alone: cargo
+/// builds all anew where it was written since.
 pub(crate) fn kept(counts: &Path, folder: &Path) -> Result<PathBuf> {
     let bytes = read(counts)?;
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let path = folder.join(&hex(&Sha256::digest(&bytes))[..16]).with_extension("profdata");
-    fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+    if fs::read(&path).ok().as_ref() != Some(&bytes) {
+        fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+    }
     Ok(path)
 }
 
@@ -141,5 +144,10 @@ mod tests {
             names.push(path);
         }
         assert!(names[0] == names[2] && names[0] != names[1]);
+
+        let written = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+        let before = written(&names[0]);
+        assert_eq!(kept(&names[0], &folder).unwrap(), names[0]);
+        assert_eq!(written(&names[0]), before);
     }
 }
