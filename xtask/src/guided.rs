@@ -26,6 +26,7 @@ const DEMO_JOBS: u32 = 400;
 
 /// The field of the user in a line of Standard Workload Format, from 0.
 const USER: usize = 11;
+
 /// The first bytes of a file with counts that `llvm-profdata` wrote on a processor with the byte order of ours.
 const BEGIN: [u8; 8] = *b"\xfflprofi\x81";
 
@@ -44,7 +45,7 @@ pub(crate) fn read(counts: &Path) -> Result<Vec<u8>> {
     let bytes = fs::read(counts).with_context(|| counts.display().to_string())?;
     if !bytes.starts_with(&BEGIN) {
         bail!(
-            "{}: no counts of runs; accepted is the file `.profdata` that `cargo xtask dist --guided` makes",
+            "{}: no counts of runs; accepted is a file `.profdata` that `cargo xtask dist` or `bench` makes with `--guided`",
             counts.display()
         );
     }

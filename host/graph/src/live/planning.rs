@@ -61,6 +61,13 @@ impl Clone for Planning {
 }
 
 impl Planning {
+    /// Forgets what was found in searches.
+    fn forget_answers(&mut self) {
+        self.forget_misses();
+        self.earliest.clear();
+        self.alone.clear();
+    }
+
     /// Forgets which shapes did not fit, after windows have changed.
     pub(crate) fn forget_misses(&mut self) {
         self.misses.clear();
@@ -303,8 +310,8 @@ impl Resources {
         }
         let hints = plan.iter_mut().flat_map(|plan| plan.hints_mut().iter());
         let hints = hints.map(|(id, (_, found))| PlaceHint::of(&self.machine.graph, *id, found)).collect();
-        let (searches, sooner) = (self.planning.searches, std::mem::take(&mut self.planning.sooner));
-        self.planning = Planning { plan, searches, sooner, ..Planning::default() };
+        self.planning.plan = plan;
+        self.planning.forget_answers();
         hints
     }
 

@@ -7,8 +7,9 @@
 //! start, or for its whole duration, in the plan as it is. If there is none, it keeps its start, and nothing changes.
 //!
 //! Such a search that found nothing is not repeated before resources come free sooner than was expected: by a release before the
-//! expected end, an earlier end, a node, or a reservation that was dropped or starts sooner. Without any of these, no time before
-//! the present start has more free units than in the plan that was searched, and times that have passed since are no starts.
+//! expected end, or of a late job, an earlier end, a node, or a reservation that was dropped or starts sooner. Without any of
+//! these, no time before the present start has more free units than in the plan that was searched, and times that have passed
+//! since are no starts.
 //!
 //! This module must never know who makes reservations anew, or why.
 
@@ -70,7 +71,8 @@ impl Sooner {
         self.count += u64::from(last > now || first <= seen);
     }
 
-    /// The state of resources with this epoch: equal if none came free sooner.
+    /// The state of resources with this epoch: equal if none came free sooner. A job that was to start and has not is a reservation
+    /// less from now on.
     pub(crate) fn state(&mut self, epoch: u64) -> (u64, u64) {
         self.count += u64::from(self.starting.take().is_some());
         (epoch - self.releases, self.count)
