@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use fluxgate_guest::prelude::*;
 
-use crate::decay::{Decay, Usage};
+use crate::decay::Decay;
+use crate::usage::{Held, Usage};
 
 /// The account of a job, and its cores.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -18,19 +19,20 @@ struct Charged {
 /// Accounts by name; a user in none of them has an account of its own, with the user's number as its name.
 #[derive(Debug, Clone)]
 pub struct Accounts {
-    decay: Decay,
     names: Vec<String>,
     shares: Vec<f64>,
-    used: Vec<Usage>,
+    used: Usage,
     by_name: BTreeMap<String, usize>,
     /// Users that belong to a named account.
     members: BTreeMap<u32, usize>,
     /// Users of whom a job was seen.
     by_user: BTreeMap<u32, usize>,
     waiting: BTreeMap<JobId, Charged>,
-    /// With the time of their allocation.
-    running: BTreeMap<JobId, (Charged, f64)>,
+    running: BTreeMap<JobId, Held>,
 }
+
+/// The time in a saved state before any usage.
+const NEVER: &str = "-";
 
 /// The settings cannot be parsed.
 type Bad = String;
@@ -87,10 +89,9 @@ impl Factors<'_> {
 impl Default for Accounts {
     fn default() -> Self {
         Accounts {
-            decay: Decay { half_life: f64::INFINITY },
             names: Vec::new(),
             shares: Vec::new(),
-            used: Vec::new(),
+            used: Usage::new(Decay { half_life: f64::INFINITY }),
             by_name: BTreeMap::new(),
             members: BTreeMap::new(),
             by_user: BTreeMap::new(),
@@ -103,7 +104,7 @@ impl Default for Accounts {
 impl Accounts {
     /// Reads `shares` (`NAME=SHARES`, of accounts or users) and `accounts` (`NAME=USER USER ...`).
     pub fn new(half_life: f64, shares: &str, accounts: &str) -> Result<Self, Bad> {
-        let mut made = Accounts { decay: Decay { half_life }, ..Accounts::default() };
+        let mut made = Accounts { used: Usage::new(Decay { half_life }), ..Accounts::default() };
         for (name, text) in pairs("shares", shares)? {
             let value = number("shares", name, text)?;
             let account = made.account(name);
@@ -129,7 +130,7 @@ impl Accounts {
         }
         self.names.push(name.to_owned());
         self.shares.push(1.0);
-        self.used.push(Usage::default());
+        self.used.add_account();
         self.by_name.insert(name.to_owned(), self.names.len() - 1);
         self.names.len() - 1
     }
@@ -154,8 +155,11 @@ impl Accounts {
 
     /// A job got its cores.
     pub fn starts(&mut self, id: JobId, at: f64) {
-        if let Some(job) = self.waiting.remove(&id) {
-            self.running.insert(id, (job, at));
+        if let Some(Charged { account, cores }) = self.waiting.remove(&id) {
+            let job = Held { account, cores, start: at };
+            self.used.reach(at, self.running.values().copied());
+            self.used.starts(job);
+            self.running.insert(id, job);
         }
     }
 
@@ -166,25 +170,18 @@ impl Accounts {
 
     /// A job released its cores.
     pub fn ends(&mut self, id: JobId, at: f64) {
-        let Some((job, start)) = self.running.remove(&id) else { return };
-        let used = self.decay.later(self.used[job.account], at);
-        // An end before the last one known is reported late; its usage is older by the difference.
-        let late = self.decay.left(used.at - at);
-        let more = f64::from(job.cores) * self.decay.held(at - start) * late;
-        self.used[job.account] = Usage { ended: used.ended + more, at: used.at };
+        if !self.running.contains_key(&id) {
+            return;
+        }
+        self.used.reach(at, self.running.values().copied());
+        if let Some(job) = self.running.remove(&id) {
+            self.used.ends(job, at);
+        }
     }
 
     /// The fair-share factors of the accounts at this time.
     pub fn factors(&self, now: f64, damping: f64) -> Factors<'_> {
-        let mut left: Vec<f64> = self.used.iter().map(|used| now - used.at).collect();
-        self.decay.left_all(&mut left);
-        let used = self.used.iter().zip(left).map(|(used, left)| used.after(now, left).ended);
-        let mut used: Vec<f64> = used.collect();
-        let mut left: Vec<f64> = self.running.values().map(|(_, start)| now - start).collect();
-        self.decay.left_all(&mut left);
-        for ((job, start), left) in self.running.values().zip(left) {
-            used[job.account] += f64::from(job.cores) * self.decay.held_of(now - start, left);
-        }
+        let used = self.used.by_account(now);
         let (all_used, all_shares) = (used.iter().sum(), self.shares.iter().sum());
         let known = vec![f64::NAN; used.len()];
         Factors { used, all_used, shares: &self.shares, all_shares, damping, known }
@@ -199,41 +196,45 @@ impl Accounts {
     pub fn save(&self) -> String {
         let mut text = String::new();
         // All of them, in order: what an account counts depends on which others there are.
-        for (name, used) in self.names.iter().zip(&self.used) {
-            text += &format!("used {} {} {name}\n", used.ended, used.at);
+        let at = self.used.at().map_or_else(|| NEVER.to_owned(), |at| at.to_string());
+        for (account, name) in self.names.iter().enumerate() {
+            text += &format!("used {} {at} {name}\n", self.used.ended(account));
         }
-        for (id, (job, start)) in &self.running {
-            text += &format!("job {id} {} {start} {}\n", job.cores, self.names[job.account]);
+        for (id, job) in &self.running {
+            text += &format!("job {id} {} {} {}\n", job.cores, job.start, self.names[job.account]);
         }
         text
     }
 
     /// Takes over the output of [`save`](Self::save), decayed by the settings of this instance from now on.
     pub fn restore(&mut self, text: &str) -> Result<(), Bad> {
-        let mut made = self.clone();
+        let (mut made, mut ended) = (self.clone(), Vec::new());
         for (line, n) in text.lines().zip(1..) {
-            made.line(line).ok_or_else(|| format!("line {n} is `{line}`, which is no usage and no job"))?;
+            made.line(line, &mut ended)
+                .ok_or_else(|| format!("line {n} is `{line}`, which is no usage and no job"))?;
         }
+        made.used.restore(&ended, made.running.values().copied());
         *self = made;
         Ok(())
     }
 
-    fn line(&mut self, line: &str) -> Option<()> {
-        let number = |text: &str| text.parse().ok().filter(|value: &f64| !value.is_nan() && *value >= 0.0);
+    /// Reads a line; the usage of ended jobs is added to `ended`.
+    fn line(&mut self, line: &str, ended: &mut Vec<(usize, f64, Option<f64>)>) -> Option<()> {
+        let number = |text: &str| text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
         let (kind, rest) = line.split_once(' ')?;
         match kind {
             "used" => {
                 let mut parts = rest.splitn(3, ' ');
-                let (ended, at, name) = (number(parts.next()?)?, number(parts.next()?)?, parts.next()?);
-                let account = self.account(name);
-                self.used[account] = Usage { ended, at };
+                let (used, at, name) = (number(parts.next()?)?, parts.next()?, parts.next()?);
+                let at = if at == NEVER { None } else { Some(number(at)?) };
+                ended.push((self.account(name), used, at));
             }
             "job" => {
                 let mut parts = rest.splitn(4, ' ');
                 let (id, cores) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
                 let (start, name) = (number(parts.next()?)?, parts.next()?);
                 let account = self.account(name);
-                self.running.insert(id, (Charged { account, cores }, start));
+                self.running.insert(id, Held { account, cores, start });
             }
             _ => return None,
         }

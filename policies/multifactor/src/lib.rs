@@ -4,6 +4,7 @@
 
 mod accounts;
 mod decay;
+mod usage;
 
 use accounts::Accounts;
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
