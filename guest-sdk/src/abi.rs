@@ -11,7 +11,7 @@ pub use crate::bindings::{base, observing, ordering, ranking, scheduling, state,
 use crate::bindings::{host, host_many};
 use crate::config::{Config, Kind};
 use crate::imports::{asked, candidate, refusal};
-use crate::job::{Happened, Job, JobColumns, JobEvent};
+use crate::job::{Happened, Job, JobColumns, JobEvent, JobId};
 use crate::log;
 use crate::pass::{Candidate, Pass, Placement, Refusal};
 use crate::policy::{Observing, Ordering, Policy, Ranking, Scheduling, State};
@@ -164,6 +164,10 @@ impl Pass for HostPass {
     fn start_or_reserve(&mut self, candidates: &[Candidate]) -> Vec<f64> {
         let numbers: Vec<u32> = candidates.iter().map(|candidate| candidate.raw()).collect();
         host_many::start_or_reserve(&numbers)
+    }
+    fn renew(&mut self, count: usize) -> Option<Vec<(JobId, f64)>> {
+        let renewed = host_many::renew(u32::try_from(count).ok()?)?;
+        Some(renewed.into_iter().map(|of| (of.id, of.start)).collect())
     }
     fn placement(&mut self, name: &str) -> Option<Placement> {
         host::placement(name).map(Placement::from_raw)

@@ -5,7 +5,7 @@
 use crate::attributes::Attributes;
 use crate::flow::Flow;
 use crate::groups::Groups;
-use crate::job::{Job, Totals};
+use crate::job::{Job, JobId, Totals};
 use crate::resources::Resources;
 
 /// A job offered in this pass. It is valid only until the pass is over.
@@ -140,6 +140,16 @@ pub trait Pass {
             }
         }
         starts
+    }
+    /// Makes the reservations of the last pass of this queue anew: [`Pass::start_or_reserve`] of each, in the order of their starts,
+    /// and of equal starts in the order of the queue. Returns the jobs that have another start than before, with the start as
+    /// there. `None`, and nothing is done, if this policy did not make them in that pass, if there are not `count` of them any more,
+    /// after a question of this pass that depends on reservations, and wherever the host cannot tell. Ends before the first that
+    /// is refused with [`Refusal::Limit`]. If nothing came free sooner than was expected since that pass, and no start has
+    /// come, all stay as they are, and it costs the same whatever their number.
+    fn renew(&mut self, count: usize) -> Option<Vec<(JobId, f64)>> {
+        let _ = count;
+        None
     }
     /// A placement preference by name: at least `first`, `low`, `high`, `pack` and `spread`.
     fn placement(&mut self, name: &str) -> Option<Placement>;

@@ -133,6 +133,7 @@ IMPORT("pass", "wake-at") void abi_wake_at(double);
 
 IMPORT("many", "next") void abi_next_many(uint32_t, void *);
 IMPORT("many", "start-or-reserve") void abi_start_or_reserve(const uint32_t *, size_t, void *);
+IMPORT("many", "renew") void abi_renew(uint32_t, void *);
 IMPORT("groups", "heads") void abi_heads(uint32_t, uint32_t, uint32_t, uint32_t, void *);
 IMPORT("groups", "next") void abi_next_in_group(uint32_t, uint32_t, void *);
 IMPORT("flow", "kinds") void abi_flow_kinds(void *);
@@ -235,6 +236,17 @@ size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **st
     abi_start_or_reserve(candidates, count, &answer);
     *starts = answer.at;
     return answer.length;
+}
+
+bool fg_renew(uint32_t count, fg_renewed **renewed, size_t *length) {
+    struct {
+        uint8_t some;
+        list all;
+    } answer;
+    abi_renew(count, &answer);
+    *renewed = answer.some ? answer.all.at : NULL;
+    *length = answer.some ? answer.all.length : 0;
+    return answer.some;
 }
 
 size_t fg_group_heads(bool by_cores, bool fitting, uint32_t after, fg_row **rows) {

@@ -188,6 +188,16 @@ size_t fg_next_many(uint32_t most, fg_row **rows);
 /* many.wit: each in turn started, or else reserved: negative infinity, the reserved start, or not a number. Returns how
  * many have an answer: it ends before the first that is refused with FG_LIMIT. */
 size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **starts);
+/* many.wit: what has become of a reservation of the last pass; the start is as in an answer of fg_start_or_reserve. */
+typedef struct {
+    uint64_t id;
+    double start;
+} fg_renewed;
+/* many.wit: makes the reservations of the last pass of this queue anew: fg_start_or_reserve of each, in the order of their starts,
+ * and of equal starts in the order of the queue. Has those that have another start than before. False, and nothing is done, if
+ * this policy did not make them in that pass, if there are not `count` of them any more, after a question of this pass that
+ * depends on reservations, and wherever the host cannot tell. */
+bool fg_renew(uint32_t count, fg_renewed **renewed, size_t *length);
 
 /* groups.wit: the first candidate of each group after that of `after`, or FG_NONE for the first groups. */
 size_t fg_group_heads(bool by_cores, bool fitting, uint32_t after, fg_row **rows);

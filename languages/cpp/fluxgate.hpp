@@ -176,6 +176,20 @@ inline List<fg_row> next_many(uint32_t most) { return detail::list<fg_row>(fg_ne
 inline List<double> start_or_reserve(Span<uint32_t> jobs) {
     return detail::list<double>(fg_start_or_reserve, jobs.at, jobs.length);
 }
+/// What `renew` did.
+struct Renewal {
+    /// False: nothing was done.
+    bool made;
+    /// The reservations that have another start than before.
+    List<fg_renewed> changed;
+};
+/// many.wit: the reservations of the last pass anew; see fg_renew.
+inline Renewal renew(uint32_t count) {
+    fg_renewed *at;
+    size_t length;
+    const bool made = fg_renew(count, &at, &length);
+    return {made, List<fg_renewed>(at, length)};
+}
 
 /// groups.wit: the first candidate of each group after that of `after`; at most 4096.
 inline List<fg_row> group_heads(bool by_cores, bool fitting, uint32_t after = FG_NONE) {

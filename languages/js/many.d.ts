@@ -4,4 +4,5 @@ import type { Candidate, Row } from "./fluxgate.js";
 export const many: {
     next(most: number): Row[];
     startOrReserve(jobs: Candidate[]): number[];
+    renew(count: number): { id: bigint; start: number }[] | undefined;
 };

@@ -15,4 +15,11 @@ export const many = {
      * first that is refused with `limit`, and at 4096.
      */
     startOrReserve: (jobs) => Array.from(raw.startOrReserve(jobs)),
+    /**
+     * Makes the reservations of the last pass of this queue anew: `startOrReserve` of each, in the order of their starts, and of equal
+     * starts in the order of the queue. Returns those that have another start than before, as `{ id, start }`. Undefined, and nothing
+     * is done, if this instance did not make them in that pass, if there are not `count` of them any more, after a question of this
+     * pass that depends on reservations, and wherever the host cannot tell.
+     */
+    renew: (count) => raw.renew(count),
 };

@@ -184,7 +184,7 @@ impl Candidate {
 
 /// The pass that is lent for the time of a call, and its last refusal.
 struct Lent {
-    pass: Option<engine::Pass>,
+    pass: Option<Box<engine::Pass>>,
     refusal: Option<Refusal>,
 }
 
@@ -195,7 +195,7 @@ pub(crate) struct Pass {
 }
 
 /// Lends a pass of the engine to this function, and takes it back whatever the function does.
-pub(crate) fn lend<T>(pass: engine::Pass, borrower: impl FnOnce(Pass) -> T) -> (engine::Pass, T) {
+pub(crate) fn lend<T>(pass: Box<engine::Pass>, borrower: impl FnOnce(Pass) -> T) -> (Box<engine::Pass>, T) {
     let lent = Arc::new(Mutex::new(Lent { pass: Some(pass), refusal: None }));
     let answer = borrower(Pass { lent: Arc::clone(&lent) });
     let back = lent.lock().unwrap_or_else(PoisonError::into_inner).pass.take();
@@ -211,7 +211,7 @@ impl Pass {
     fn ask<T>(&self, question: impl FnOnce(&mut engine::Pass) -> T) -> PyResult<T> {
         let mut lent = self.lock();
         let over = || PyRuntimeError::new_err("the pass is over: it may be used until run returns");
-        lent.pass.as_mut().map(question).ok_or_else(over)
+        lent.pass.as_deref_mut().map(question).ok_or_else(over)
     }
 
     /// A question that the engine may answer with a breach of the contract.

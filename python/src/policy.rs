@@ -113,7 +113,7 @@ impl Policy for PythonPolicy {
         self.call("observe", |_, object| object.call_method1("observe", (now, events)).map(drop))
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         pass::lend(pass, |shown| {
             self.call("run", |py, object| object.call_method1("run", (Bound::new(py, shown)?,)).map(drop))
         })
@@ -213,7 +213,7 @@ impl Policy for Placed {
         self.policy.scores(nodes)
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         self.place.set(pass.now());
         self.place.number.fetch_add(1, Ordering::Relaxed);
         self.policy.run(pass)

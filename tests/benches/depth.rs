@@ -63,7 +63,7 @@ type Wide<'a> = (&'a str, &'a str, &'a dyn Fn(u32) -> Scene);
 fn rounds(scene: Scene) -> Cost {
     let Scene { mut engine, mut running, waiting, next, priority, rounds } = scene;
     engine.pass(1.0);
-    let before = engine.stats();
+    let before = *engine.stats();
     let begin = Instant::now();
     for round in 0..rounds {
         let now = 2.0 + round as f64;

@@ -59,7 +59,7 @@ fn in_a_row(swaps: usize) {
     let compiled = compiled();
     let first = compiled[1].instantiate(&Default::default()).expect("it starts");
     let (mut engine, mut running) = full(Box::new(first), DEPTH);
-    let before = engine.stats();
+    let before = *engine.stats();
     let mut sizes = Vec::new();
     for number in 0..swaps {
         // Between any two swaps a job ends, a job starts, and a job is submitted, expedited and cancelled.

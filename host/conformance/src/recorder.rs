@@ -139,7 +139,7 @@ impl Policy for Recorder {
         self.call("scores", nodes.len(), limit, |policy| policy.scores(nodes))
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         // The pass is returned in any case, so it is passed beside the result.
         let mut back = None;
         let result = self.call("run", 0, self.limits.fuel_run, |policy| {

@@ -7,6 +7,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod class;
 pub(crate) mod groups;
 pub(crate) mod job;
+pub(crate) mod marks;
 pub(crate) mod priorities;
 pub(crate) mod queue;
 pub(crate) mod scope;
@@ -35,6 +36,7 @@ use crate::stats::Stats;
 use crate::trace::Tracing;
 use crate::windows::Windows;
 use job::{Job, NewJob, Place, Running};
+use marks::Marks;
 use priorities::Priorities;
 use queue::Queue;
 use scope::{QueueId, Role, Side};
@@ -64,8 +66,8 @@ pub(crate) struct Core {
     pub(crate) suspended_by: Option<Arc<str>>,
     /// Jobs whose annotations name a suspension.
     pub(crate) suspension_told: Vec<JobId>,
-    /// Serial of the last pass.
-    pub(crate) serial: u64,
+    /// The jobs that the present pass has offered and decided.
+    pub(crate) marks: Marks,
     /// The resource epoch at which parked classes were last checked.
     pub(crate) unparked_epoch: u64,
     /// The queues for which the last round made passes.
@@ -108,7 +110,7 @@ impl Core {
             instance_end: f64::INFINITY,
             suspended_by: None,
             suspension_told: Vec::new(),
-            serial: 0,
+            marks: Marks::default(),
             unparked_epoch,
             passed: Vec::new(),
             repeats: 0,
@@ -233,6 +235,21 @@ impl Core {
         self.pending.get(&id).copied()
     }
 
+    /// The slot of a waiting job that is likely in this one.
+    pub(crate) fn slot_near(&self, id: JobId, slot: Slot) -> Option<Slot> {
+        if self.job(slot).is_some_and(|job| job.id == id) { Some(slot) } else { self.slot_of(id) }
+    }
+
+    /// Sets the reserved or estimated start of a waiting job.
+    pub(crate) fn set_estimate(&mut self, slot: Slot, start: Option<f64>) {
+        // Asked first: a change would copy the job while a checkpoint has it.
+        if self.job(slot).is_some_and(|job| job.t_estimate() != start)
+            && let Some(job) = self.job_mut(slot)
+        {
+            job.set_estimate(start);
+        }
+    }
+
     /// Waiting jobs with an id above `after`, ascending.
     pub(crate) fn pending_after(&self, after: Option<JobId>) -> impl Iterator<Item = (JobId, Slot)> {
         use std::ops::Bound::{Excluded, Unbounded};
@@ -259,6 +276,7 @@ impl Core {
         queue.native.insert(job.native_key(), slot);
         queue.tally.enters(job.t_submit, &job.reason);
         self.jobs.put(slot, job);
+        self.marks.grow(self.jobs.len());
         self.join_group(slot);
         self.pending.insert(id, slot);
         slot

@@ -108,8 +108,12 @@ pub struct Pass {
     misses: BTreeMap<ShapeId, Miss>,
     /// The limits of jobs that request only cores.
     limits: Limits,
-    /// The reservations of the last pass that are still in the ledger.
+    /// The reservations of the last pass that are still in the ledger and not decided on.
     standing: Standing,
+    /// The policy of this pass made the last pass of this queue.
+    continues: bool,
+    /// Number of reservations of the last pass that were made anew all at once.
+    kept: usize,
     /// The policy has asked for groups in this pass.
     grouped: bool,
     /// The headroom of this queue; `None` where no bound applies.
@@ -146,12 +150,14 @@ impl std::fmt::Debug for Pass {
 
 impl Pass {
     pub(crate) fn new(mut core: Box<Core>, queue: QueueId, now: f64) -> Self {
-        core.serial += 1;
+        core.marks.begin_pass();
         core.stats.passes += 1;
         let trace = tracing::begin(&mut core, queue, now);
         Pass {
             headroom: core.headroom(queue, now),
             standing: std::mem::take(&mut core.standing),
+            continues: false,
+            kept: 0,
             core,
             queue,
             now,
@@ -221,7 +227,7 @@ impl Pass {
     }
 
     fn known(&mut self, candidate: u32) -> Result<(), PolicyError> {
-        if self.core.job(candidate).is_some_and(|job| job.offered == self.core.serial) {
+        if self.core.marks.is_offered(candidate) {
             return Ok(());
         }
         self.bad(format!("candidate {candidate} was not offered in this pass"))
@@ -229,13 +235,11 @@ impl Pass {
 
     fn undecided(&mut self, candidate: u32) -> Result<(), PolicyError> {
         self.known(candidate)?;
-        match self.core.job(candidate) {
-            Some(job) if job.decided == self.core.serial => {
-                let id = job.id;
-                self.bad(format!("job {id} was already started or reserved in this pass"))
-            }
-            _ => Ok(()),
+        if !self.core.marks.is_decided(candidate) {
+            return Ok(());
         }
+        let id = self.core.job(candidate).map_or(JobId(0), |job| job.id);
+        self.bad(format!("job {id} was already started or reserved in this pass"))
     }
 
     /// The scalars of a candidate.
@@ -471,9 +475,14 @@ impl Pass {
     }
 
     fn at_limit(&mut self) -> bool {
-        let decisions = (self.staged.len() + self.reserved.len()) as u64;
+        let decisions = self.decided() as u64;
         self.cut |= decisions >= self.core.config.decisions_per_pass_max;
         decisions >= self.core.config.decisions_per_pass_max || self.interrupted()
+    }
+
+    /// Number of jobs that are started or reserved in this pass.
+    fn decided(&self) -> usize {
+        self.kept + self.staged.len() + self.reserved.len()
     }
 
     /// True if the driver has raised the interrupt.
@@ -483,10 +492,7 @@ impl Pass {
     }
 
     fn decide(&mut self, slot: Slot) {
-        let serial = self.core.serial;
-        if let Some(job) = self.core.job_mut(slot) {
-            job.decided = serial;
-        }
+        self.core.marks.decide(slot);
         self.fit = None;
     }
 

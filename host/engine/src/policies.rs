@@ -226,13 +226,17 @@ impl Policies {
         core: Box<Core>,
         queue: QueueId,
         now: f64,
-    ) -> (Pass, Result<(), PolicyError>) {
+    ) -> (Box<Pass>, Result<(), PolicyError>) {
         let active = self.active_mut(core.scope_of(queue));
-        let mut pass = Pass::new(core, queue, now);
+        let last = core.queues[queue as usize].last_pass;
+        let mut pass = Box::new(Pass::new(core, queue, now));
         let mut result = Ok(());
         pass.decided_by(active.as_ref().map_or(BUILTIN, |active| active.policy.name()));
         match active {
             Some(active) if active.policy.abilities().scheduling => {
+                if active.passes.insert(queue, pass.serial()) == Some(last) {
+                    pass.continues();
+                }
                 (pass, result) = active.policy.run(pass);
             }
             Some(_) => pass.run_in_order(),

@@ -120,7 +120,7 @@ pub trait Policy: Send {
     ///
     /// # Errors
     /// The policy failed: the decisions of the pass are undone. A breach that the [`Pass`] recorded has the same effect.
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         (pass, Ok(()))
     }
 

@@ -7,6 +7,8 @@ use fluxgate_formats::JobId;
 /// The reservations that are not made anew yet, in the order of their starts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Standing {
+    /// Number of reservations while they are not listed.
+    unlisted: usize,
     /// Start and job; `None` for one that was made anew.
     all: Vec<(f64, Option<JobId>)>,
     /// Those before this one were made anew.
@@ -14,14 +16,32 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Reservations in the order of their starts.
-    pub(crate) fn new(reservations: impl Iterator<Item = (f64, JobId)>) -> Self {
-        Standing { all: reservations.map(|(start, id)| (start, Some(id))).collect(), first: 0 }
+    /// This number of reservations, for [`list`](Self::list) to list.
+    pub(crate) fn new(count: usize) -> Self {
+        Standing { unlisted: count, ..Standing::default() }
+    }
+
+    /// Lists the reservations in the order of their starts, if they are not listed yet.
+    pub(crate) fn list(&mut self, reservations: impl Iterator<Item = (f64, JobId)>) {
+        if self.unlisted > 0 {
+            self.unlisted = 0;
+            self.all.extend(reservations.map(|(start, id)| (start, Some(id))));
+        }
     }
 
     /// True if all were made anew, or dropped.
     pub(crate) fn is_empty(&self) -> bool {
-        self.first == self.all.len()
+        self.unlisted == 0 && self.first == self.all.len()
+    }
+
+    /// True if there are this many, of which none was made anew or dropped yet.
+    pub(crate) fn is_whole(&self, count: usize) -> bool {
+        count > 0 && self.unlisted == count
+    }
+
+    /// Takes all out while it is whole. Returns their number.
+    pub(crate) fn take_whole(&mut self) -> usize {
+        std::mem::take(&mut self.unlisted)
     }
 
     /// Takes a job out if no other reservation starts before that of this job; false otherwise.
@@ -49,7 +69,10 @@ mod tests {
     #[test]
     fn jobs_are_taken_in_the_order_of_starts() {
         let jobs = [(1.0, 1), (2.0, 2), (2.0, 3), (2.0, 4), (5.0, 5), (6.0, 6)];
-        let mut standing = Standing::new(jobs.into_iter().map(|(start, id)| (start, JobId(id))));
+        let mut standing = Standing::new(6);
+        assert!(!standing.is_empty());
+        standing.list(jobs.into_iter().map(|(start, id)| (start, JobId(id))));
+        standing.list(std::iter::empty());
         assert!(!standing.take_first(JobId(2)), "job 1 starts before");
         assert!(standing.take_first(JobId(1)));
         assert!(standing.take_first(JobId(3)), "of equal starts any");
@@ -59,5 +82,18 @@ mod tests {
         assert!(standing.take_first(JobId(5)) && !standing.is_empty());
         assert_eq!(standing.take_rest(), [JobId(6)]);
         assert!(standing.is_empty() && standing.take_rest().is_empty());
+    }
+
+    #[test]
+    fn all_are_taken_or_none() {
+        let mut standing = Standing::new(2);
+        assert!(
+            standing.is_whole(2) && !standing.is_whole(1) && !standing.is_whole(0) && !standing.is_empty()
+        );
+        assert_eq!((standing.take_whole(), standing.is_empty(), standing.is_whole(2)), (2, true, false));
+        assert!(!Standing::default().is_whole(0));
+        let mut standing = Standing::new(1);
+        standing.list(std::iter::once((1.0, JobId(1))));
+        assert!(!standing.is_whole(1), "they may be made anew one by one");
     }
 }

@@ -111,7 +111,7 @@ impl<P: Exported + Send> engine::Policy for NativeTwin<P> {
             .map(Option::unwrap_or_default)
     }
 
-    fn run(&mut self, pass: engine::Pass) -> (engine::Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<engine::Pass>) -> (Box<engine::Pass>, Result<(), PolicyError>) {
         let mut pass = TwinPass { pass, machine: self.machine.clone() };
         let result = self.call("scheduling.run", |policy| {
             pass.show();
@@ -214,11 +214,20 @@ fn refusal(refusal: engine::Refusal) -> guest::Refusal {
 
 /// The engine's pass as the SDK's trait.
 struct TwinPass {
-    pass: engine::Pass,
+    pass: Box<engine::Pass>,
     machine: Machine,
 }
 
 impl TwinPass {
+    /// Starts a candidate or reserves its start, and returns the answer of `start_or_reserve`; `None` at a bound of the pass.
+    fn decide(&mut self, candidate: u32) -> Option<f64> {
+        match self.ask(|pass| pass.start_or_reserve(candidate)) {
+            Ok(start) => Some(start.unwrap_or(f64::NEG_INFINITY)),
+            Err(engine::Refusal::Limit) => None,
+            Err(_) => Some(f64::NAN),
+        }
+    }
+
     fn ask<T>(&mut self, question: impl FnOnce(&mut engine::Pass) -> Result<T, PolicyError>) -> T {
         question(&mut self.pass).unwrap_or_else(|error| resume_unwind(Box::new(Breach(error))))
     }
@@ -309,14 +318,24 @@ impl guest::Pass for TwinPass {
     fn start_or_reserve(&mut self, candidates: &[Candidate]) -> Vec<f64> {
         let mut starts = Vec::with_capacity(candidates.len());
         for candidate in candidates.iter().take(guest::JOBS_MAX as usize) {
-            match self.ask(|pass| pass.start_or_reserve(candidate.raw())) {
-                Ok(start) => starts.push(start.unwrap_or(f64::NEG_INFINITY)),
-                Err(engine::Refusal::Limit) => break,
-                Err(_) => starts.push(f64::NAN),
-            }
+            let Some(start) = self.decide(candidate.raw()) else { break };
+            starts.push(start);
         }
         self.show();
         starts
+    }
+    fn renew(&mut self, count: usize) -> Option<Vec<(guest::JobId, f64)>> {
+        let candidates = self.pass.renewable(u32::try_from(count).ok()?)?;
+        let mut renewed = Vec::new();
+        for candidate in candidates {
+            let (id, before) = self.ask(|pass| pass.reserved_before(candidate));
+            let Some(start) = self.decide(candidate) else { break };
+            if before != Some(start) {
+                renewed.push((id.0, start));
+            }
+        }
+        self.show();
+        Some(renewed)
     }
     fn placement(&mut self, name: &str) -> Option<guest::Placement> {
         let named = |known: &Placement| known.name() == name && !known.whole_nodes();

@@ -39,7 +39,7 @@ pub trait Player: Send {
     fn observe(&mut self, now: f64, events: &[JobEvent]) -> Result<(), PolicyError>;
 
     /// One pass, or the rest of the last one after [`Player::answer`]. True if it ends with a question.
-    fn run(&mut self, pass: Pass) -> (Pass, Result<bool, PolicyError>);
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<bool, PolicyError>);
 
     /// The answer to the question: an action that [`Player::mask`] allows, or numbers. It counts from the next call of
     /// [`Player::run`] on.
@@ -116,7 +116,7 @@ impl Policy for Playing {
         self.desk().player.observe(now, events)
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let mut desk = self.desk();
         let (pass, asks) = desk.player.run(pass);
         desk.asks = asks == Ok(true);

@@ -80,7 +80,7 @@ impl Player for Weighing {
         self.policy.observe(now, events)
     }
 
-    fn run(&mut self, mut pass: Pass) -> (Pass, Result<bool, PolicyError>) {
+    fn run(&mut self, mut pass: Box<Pass>) -> (Box<Pass>, Result<bool, PolicyError>) {
         self.now = pass.now();
         if self.now < self.due {
             let (pass, result) = self.policy.run(pass);

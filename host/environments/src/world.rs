@@ -36,7 +36,7 @@ impl Player for Rows {
         Ok(())
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<bool, PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<bool, PolicyError>) {
         let mut hosted = Hosted { pass, error: None };
         let asks = self.decider.pass(&mut hosted, &mut self.seen);
         (hosted.pass, hosted.error.map_or(Ok(asks), Err))
@@ -80,7 +80,7 @@ impl Player for Rows {
 
 /// A pass of the engine; a breach of the contract ends it.
 struct Hosted {
-    pass: Pass,
+    pass: Box<Pass>,
     error: Option<PolicyError>,
 }
 

@@ -66,7 +66,7 @@ impl Policy for Timed {
         self.inner.scores(nodes)
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         match self.late("scheduling.run") {
             Ok(()) => self.inner.run(pass),
             Err(error) => (pass, Err(error)),

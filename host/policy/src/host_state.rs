@@ -16,7 +16,7 @@ pub(crate) struct HostState {
     /// The policy's name once it is known; for the log.
     pub(crate) name: String,
     /// The pass, only during `run`.
-    pub(crate) pass: Option<Pass>,
+    pub(crate) pass: Option<Box<Pass>>,
     /// The answer of `machine` outside of a pass.
     pub(crate) machine: Machine,
     pub(crate) memory: Memory,

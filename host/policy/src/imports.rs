@@ -29,7 +29,7 @@ impl HostState {
     fn pass(&mut self, question: &str, fuel: u64) -> Result<&mut Pass, PolicyError> {
         self.charge(fuel)?;
         let during = self.during;
-        self.pass.as_mut().ok_or_else(|| PolicyError::Trap {
+        self.pass.as_deref_mut().ok_or_else(|| PolicyError::Trap {
             during,
             message: format!("{question} was called outside of scheduling.run"),
         })
@@ -50,6 +50,24 @@ impl HostState {
         }
         let fuel = self.limits.fuel_fit;
         Ok(self.pass(question, fuel)?.start(c, how)?.map_err(refusal))
+    }
+
+    /// Starts a candidate or reserves its start, and returns the answer of `many.start-or-reserve`; `None` at a bound of the pass.
+    fn decide(&mut self, question: &str, candidate: u32) -> Result<Option<f64>> {
+        if self.half_charged() {
+            self.pass(question, 0)?.refuse_at_bound(candidate)?;
+            return Ok(None);
+        }
+        let fuel = self.limits.fuel_fit;
+        let answer = self.pass(question, fuel)?.start_or_reserve(candidate)?;
+        if answer != Ok(None) {
+            self.charge(self.limits.fuel_plan)?;
+        }
+        Ok(match answer {
+            Ok(start) => Some(start.unwrap_or(f64::NEG_INFINITY)),
+            Err(Refusal::Limit) => None,
+            Err(_) => Some(f64::NAN),
+        })
     }
 }
 
@@ -125,7 +143,7 @@ impl log::Host for HostState {
 impl machine::Host for HostState {
     fn totals(&mut self) -> Result<machine::MachineTotals> {
         self.charge(0)?;
-        let t = self.pass.as_ref().map_or(self.machine.totals, totals_now);
+        let t = self.pass.as_deref().map_or(self.machine.totals, totals_now);
         Ok(machine::MachineTotals {
             nodes: t.nodes,
             cores: t.cores,
@@ -157,9 +175,10 @@ impl machine::Host for HostState {
 
 impl many::Host for HostState {
     fn next(&mut self, most: u32) -> Result<Vec<many::Row>> {
-        let mut rows = Vec::new();
-        self.pass("many.next", 0)?;
-        for _ in 0..most.min(MANY_ROWS) {
+        let waiting = self.pass("many.next", 0)?.job_counts().1;
+        let most = most.min(MANY_ROWS);
+        let mut rows = Vec::with_capacity(most.min(waiting) as usize);
+        for _ in 0..most {
             let pass = self.pass("many.next", 0)?;
             let Some(candidate) = pass.next() else { break };
             rows.push(many::Row { candidate, job: asked(pass.describe(candidate)?) });
@@ -172,22 +191,24 @@ impl many::Host for HostState {
         self.pass(QUESTION, 0)?;
         let mut starts = Vec::with_capacity(candidates.len().min(MANY_ROWS as usize));
         for candidate in candidates.into_iter().take(MANY_ROWS as usize) {
-            if self.half_charged() {
-                self.pass(QUESTION, 0)?.refuse_at_bound(candidate)?;
-                break;
-            }
-            let fuel = self.limits.fuel_fit;
-            let answer = self.pass(QUESTION, fuel)?.start_or_reserve(candidate)?;
-            if answer != Ok(None) {
-                self.charge(self.limits.fuel_plan)?;
-            }
-            match answer {
-                Ok(start) => starts.push(start.unwrap_or(f64::NEG_INFINITY)),
-                Err(Refusal::Limit) => break,
-                Err(_) => starts.push(f64::NAN),
-            }
+            let Some(start) = self.decide(QUESTION, candidate)? else { break };
+            starts.push(start);
         }
         Ok(starts)
+    }
+
+    fn renew(&mut self, count: u32) -> Result<Option<Vec<many::Renewed>>> {
+        const QUESTION: &str = "many.renew";
+        let Some(candidates) = self.pass(QUESTION, 0)?.renewable(count) else { return Ok(None) };
+        let mut renewed = Vec::new();
+        for candidate in candidates {
+            let (id, before) = self.pass(QUESTION, 0)?.reserved_before(candidate)?;
+            let Some(start) = self.decide(QUESTION, candidate)? else { break };
+            if before != Some(start) {
+                renewed.push(many::Renewed { id: id.0, start });
+            }
+        }
+        Ok(Some(renewed))
     }
 }
 

@@ -143,11 +143,14 @@ impl Meter {
 
     pub(crate) fn add(&self, call: Call, fuel: u64, nanos: u64, memory: u64) {
         let row = &self.rows[call as usize];
-        row.calls.fetch_add(1, Relaxed);
-        row.fuel.fetch_add(fuel, Relaxed);
-        row.fuel_max.fetch_max(fuel, Relaxed);
-        row.nanos.fetch_add(nanos, Relaxed);
-        row.nanos_max.fetch_max(nanos, Relaxed);
+        // Only the thread that has the instance writes, so no counter changes between its reading and its writing.
+        let change =
+            |of: &AtomicU64, to: fn(u64, u64) -> u64, by| of.store(to(of.load(Relaxed), by), Relaxed);
+        change(&row.calls, u64::wrapping_add, 1);
+        change(&row.fuel, u64::wrapping_add, fuel);
+        change(&row.fuel_max, u64::max, fuel);
+        change(&row.nanos, u64::wrapping_add, nanos);
+        change(&row.nanos_max, u64::max, nanos);
         self.memory.store(memory, Relaxed);
     }
 

@@ -411,7 +411,7 @@ impl Policy for WasmPolicy {
         Ok(scores)
     }
 
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let Some(export) = self.guest.scheduling.clone() else { return (pass, Ok(())) };
         let fuel = self.guest.limits.fuel_run;
         self.guest.store.data_mut().pass = Some(pass);

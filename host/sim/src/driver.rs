@@ -519,7 +519,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             end: self.now,
             breaches: self.breaches,
             takeovers: self.takeovers,
-            engine: self.engine.stats(),
+            engine: *self.engine.stats(),
             cost,
         }
     }

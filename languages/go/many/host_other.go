@@ -23,6 +23,8 @@ func (h host) NextMany(most int) []fluxgate.Row {
 	return rows
 }
 
+func (host) Renew(int) ([]Renewed, bool) { return nil, false }
+
 func (h host) StartOrReserve(candidates []fluxgate.Candidate) []float64 {
 	var starts []float64
 	for _, candidate := range candidates[:min(len(candidates), fluxgate.JobsMax)] {

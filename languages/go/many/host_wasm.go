@@ -22,8 +22,25 @@ func (host) StartOrReserve(candidates []fluxgate.Candidate) []float64 {
 	return abi.TakeList[float64](answer)
 }
 
+// An option of a list.
+var option struct {
+	some uint8
+	list abi.List
+}
+
+func (host) Renew(count int) ([]Renewed, bool) {
+	abiRenew(uint32(max(count, 0)), unsafe.Pointer(&option))
+	if option.some == 0 {
+		return nil, false
+	}
+	return abi.TakeList[Renewed](option.list), true
+}
+
 //go:wasmimport fluxgate:policy/many@0.1.0 next
 func abiNext(most uint32, answer unsafe.Pointer)
 
 //go:wasmimport fluxgate:policy/many@0.1.0 start-or-reserve
 func abiStartOrReserve(at unsafe.Pointer, length uint32, answer unsafe.Pointer)
+
+//go:wasmimport fluxgate:policy/many@0.1.0 renew
+func abiRenew(count uint32, answer unsafe.Pointer)

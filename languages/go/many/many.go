@@ -9,6 +9,14 @@ import "fluxgate"
 type Asked interface {
 	NextMany(most int) []fluxgate.Row
 	StartOrReserve(candidates []fluxgate.Candidate) []float64
+	Renew(count int) ([]Renewed, bool)
+}
+
+// Renewed is what has become of a reservation of the last pass.
+type Renewed struct {
+	ID fluxgate.JobID
+	// As in an answer of [StartOrReserve].
+	Start float64
 }
 
 // Next has the next candidates, as Next and Describe of the pass would give them one at a time, from the same cursor:
@@ -21,6 +29,12 @@ func Next(pass fluxgate.Pass, most int) []fluxgate.Row { return of(pass).NextMan
 func StartOrReserve(pass fluxgate.Pass, candidates []fluxgate.Candidate) []float64 {
 	return of(pass).StartOrReserve(candidates)
 }
+
+// Renew makes the reservations of the last pass of this queue anew: StartOrReserve of each, in the order of their starts, and of
+// equal starts in the order of the queue. It has those that have another start than before. It is false, and nothing is done, if
+// this policy did not make them in that pass, if there are not count of them any more, after a question of this pass that depends
+// on reservations, and wherever the host cannot tell.
+func Renew(pass fluxgate.Pass, count int) ([]Renewed, bool) { return of(pass).Renew(count) }
 
 func of(pass fluxgate.Pass) Asked {
 	if asked, ok := pass.(Asked); ok {

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from wit_world.imports import many
-from wit_world.imports.many import Row
+from wit_world.imports.many import Renewed, Row
 
 from . import JOBS_MAX
 
-__all__ = ["Row", "next_rows", "rows", "start_or_reserve"]
+__all__ = ["Renewed", "Row", "next_rows", "renew", "rows", "start_or_reserve"]
 
 
 def next_rows(most: int) -> list[Row]:
@@ -30,3 +30,13 @@ def start_or_reserve(jobs: Sequence[int]) -> list[float]:
     Ends before the first that is refused with `Refusal.LIMIT`, and at 4096.
     """
     return many.start_or_reserve(list(jobs))
+
+
+def renew(count: int) -> list[Renewed] | None:
+    """Makes the reservations of the last pass of this queue anew, and returns those that have another start than before.
+
+    Each is made as by :func:`start_or_reserve`, in the order of their starts, and of equal starts in the order of the queue.
+    ``None``, and nothing is done, if this instance did not make them in that pass, if there are not `count` of them any more,
+    after a question of this pass that depends on reservations, and wherever the host cannot tell.
+    """
+    return many.renew(count)

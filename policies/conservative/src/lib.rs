@@ -76,8 +76,8 @@ impl Reservations {
         }
     }
 
-    /// All current reservations, in the order of ids. Most were there before, and are in order.
-    fn standing(self) -> Vec<(JobId, f64)> {
+    /// All current reservations, in the order of ids, with those that were kept. Most were there before, and are in order.
+    fn standing(self, kept: Vec<(JobId, f64)>) -> Vec<(JobId, f64)> {
         let mut all = self.before;
         let mut renewed = self.renewed.into_iter();
         all.retain_mut(|reservation| {
@@ -86,6 +86,9 @@ impl Reservations {
                 !start.is_nan()
             })
         });
+        if !kept.is_empty() {
+            all = kept;
+        }
         all.extend(self.new);
         if !all.is_sorted_by_key(|p| p.0) {
             all.sort_unstable_by_key(|p| p.0);
@@ -121,10 +124,35 @@ impl Conservative {
     }
 }
 
+/// Reservations in the order of ids, after those of some jobs have got other starts, or none.
+fn changed(mut all: Vec<(JobId, f64)>, renewed: &[(JobId, f64)]) -> Vec<(JobId, f64)> {
+    for (id, start) in renewed {
+        if let Ok(at) = all.binary_search_by_key(id, |p| p.0) {
+            all[at].1 = if start.is_finite() { *start } else { f64::NAN };
+        }
+    }
+    if renewed.iter().any(|(_, start)| !start.is_finite()) {
+        all.retain(|(_, start)| !start.is_nan());
+    }
+    all
+}
+
+/// True if the first candidate is expedited, so that its turn is before all reservations.
+fn expedites(pass: &mut dyn Pass) -> bool {
+    let first = pass.next();
+    let expedited = first.is_some_and(|first| pass.describe(first).priority == u32::MAX);
+    pass.rewind();
+    expedited
+}
+
 impl Scheduling for Conservative {
     fn run(&mut self, pass: &mut dyn Pass) {
         let queue = pass.queue();
-        let before = self.reservations.remove(&queue).unwrap_or_default();
+        let mut before = self.reservations.remove(&queue).unwrap_or_default();
+        // If the host renews the reservations in their order, only jobs without one have turns.
+        let asks = self.renew == Renew::Reservation && !before.is_empty() && !expedites(pass);
+        let renewed = if asks { pass.renew(before.len()) } else { None };
+        let kept = renewed.map(|renewed| changed(std::mem::take(&mut before), &renewed)).unwrap_or_default();
         let turns = self.turns(pass, &before);
         let mut reservations = Reservations::of(before);
         let mut rest = turns.as_slice();
@@ -147,7 +175,7 @@ impl Scheduling for Conservative {
                 break;
             }
         }
-        let reservations = reservations.standing();
+        let reservations = reservations.standing(kept);
         if !reservations.is_empty() {
             self.reservations.insert(queue, reservations);
         }
@@ -292,6 +320,15 @@ mod tests {
             bench.started().contains(&4)
         };
         assert_eq!((again(true), again(false)), (true, false));
+    }
+
+    #[test]
+    fn renewed_reservations_have_other_starts_or_none() {
+        let all = vec![(1, 10.0), (3, 20.0), (5, 30.0), (8, f64::INFINITY)];
+        let renewed = [(5, f64::NEG_INFINITY), (3, 15.0)];
+        assert_eq!(changed(all.clone(), &renewed), [(1, 10.0), (3, 15.0), (8, f64::INFINITY)]);
+        assert_eq!(changed(all.clone(), &[(4, 1.0)]), all, "of a job that it does not know");
+        assert_eq!(changed(all, &[(1, f64::NAN), (8, 40.0)]), [(3, 20.0), (5, 30.0), (8, 40.0)]);
     }
 
     #[test]

@@ -14,11 +14,13 @@ use super::Core;
 use super::annotations::Annotations;
 use super::class::{Class, ClassKey};
 use super::job::{NewJob, Running};
+use super::marks::Marks;
 use super::queue::Queue;
 use super::scope::{PolicyScope, Role};
 use super::waiting::{PendingState, PendingStates};
 use crate::columns::JobEvent;
 use crate::config::Config;
+use crate::order::Slot;
 use crate::placement::{Wish, wanted_placement};
 use crate::policy_error::PolicyError;
 use crate::policy_state::SavedState;
@@ -259,7 +261,7 @@ impl Core {
             keeps_attributes: self.keeps_attributes,
             places: self.jobs.len(),
             vacant: self.vacant.clone(),
-            serial: self.serial,
+            serial: self.marks.serial(),
             stale: self.unparked_epoch != resources.epoch(),
         };
         self.resources.set_record_format(self.config.record_format);
@@ -287,7 +289,7 @@ impl Core {
         resources.set_up(&from.up);
         let mut core = Core::new(resources, from.config.clone());
         core.instance_end = infinite(from.instance_end);
-        core.serial = from.serial;
+        core.marks = Marks::after(from.serial);
         core.keeps_attributes = from.keeps_attributes;
         core.suspended_by = from.suspended_by.as_deref().map(Into::into);
         core.suspension_told = from.suspension_told.clone();
@@ -318,6 +320,7 @@ impl Core {
         core.windows.wake = from.windows_wake;
         core.repeats = from.repeats;
         core.jobs.grow(from.places);
+        core.marks.grow(from.places);
         for state in &from.queues {
             let id = core.queue_id(&state.name).ok_or(ResumeError::Numbers("more queues than queues_max"))?;
             core.queues[id as usize].classes.resize(state.classes as usize, None);
@@ -433,7 +436,7 @@ impl Queue {
             name: self.name.clone(),
             dirty: self.dirty,
             wake: self.wake,
-            reserved: self.reserved.clone(),
+            reserved: self.reserved.iter().map(|(id, _)| *id).collect(),
             estimated: self.estimated.map(|(id, version)| (id, version == resources.version())),
             fresh: self.fresh.clone(),
             classes: self.classes.len() as u32,
@@ -454,7 +457,8 @@ impl Queue {
     fn restore(&mut self, state: &QueueState, resources: &mut Resources) {
         self.dirty = state.dirty;
         self.wake = state.wake;
-        self.reserved = state.reserved.clone();
+        // Their slots are asked for at the next pass.
+        self.reserved = state.reserved.iter().map(|id| (*id, Slot::MAX)).collect();
         let version = resources.version();
         self.estimated =
             state.estimated.map(|(id, now)| (id, if now { version } else { version.wrapping_sub(1) }));

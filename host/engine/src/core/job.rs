@@ -32,10 +32,6 @@ pub(crate) struct Job {
     pub(super) named: Option<Box<Named>>,
     /// Its key on each side of its queue.
     pub(super) places: [Place; 2],
-    /// Serial of the last pass that offered it.
-    pub(crate) offered: u64,
-    /// Serial of the last pass that started or reserved it.
-    pub(crate) decided: u64,
     /// Why it waits, as found by the passes so far.
     pub(crate) reason: Reason,
     /// Its reserved start by the last pass of its queue, or an estimate.
@@ -108,8 +104,6 @@ impl NewJob {
             request: self.request,
             named: Named::of(self.placement, self.wish, self.attributes),
             places: [Place::NONE; 2],
-            offered: 0,
-            decided: 0,
             reason: Reason::Unseen,
             estimate: f64::NAN,
             annotations: Annotations::default(),
@@ -171,7 +165,7 @@ impl Job {
     }
 
     /// Its key in the order of a policy.
-    pub(super) fn ordered_by(&self, key: f64) -> OrderKey {
+    pub(crate) fn ordered_by(&self, key: f64) -> OrderKey {
         OrderKey::new(key, self.priority, self.t_submit, self.id)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The last job is the one that was submitted last of those that this engine has heard of. Must never know a question.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 
 use fluxgate_formats::JobId;
 
@@ -13,8 +14,8 @@ pub(crate) const PRIORITIES_MAX: usize = 4096;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Priorities {
     users: BTreeMap<u32, Last>,
-    /// Users by the number of their last news.
-    by_news: BTreeMap<u64, u32>,
+    /// Numbers of news and users, in order: the last news of each user, and earlier ones that are dropped from time to time.
+    by_news: VecDeque<(u64, u32)>,
     news: u64,
 }
 
@@ -29,26 +30,49 @@ struct Last {
 impl Priorities {
     /// A job of this user has this priority.
     pub(crate) fn note(&mut self, user: u32, (job, t_submit): (JobId, f64), priority: u32) {
-        let known = self.users.get(&user);
-        if known.is_some_and(|last| last.job != job && (last.t_submit, last.job) > (t_submit, job)) {
-            return;
+        let news = self.news + 1;
+        let new = Last { job, t_submit, priority, news };
+        match self.users.entry(user) {
+            Entry::Occupied(mut known) => {
+                let last = known.get();
+                if last.job != job && (last.t_submit, last.job) > (t_submit, job) {
+                    return;
+                }
+                known.insert(new);
+            }
+            Entry::Vacant(place) => {
+                place.insert(new);
+            }
         }
-        if let Some(last) = known {
-            self.by_news.remove(&last.news);
-        } else if self.users.len() >= PRIORITIES_MAX
-            && let Some((_, longest)) = self.by_news.pop_first()
-        {
-            self.users.remove(&longest);
+        self.news = news;
+        if self.users.len() > PRIORITIES_MAX {
+            self.forget_one();
         }
-        self.news += 1;
-        self.by_news.insert(self.news, user);
-        self.users.insert(user, Last { job, t_submit, priority, news: self.news });
+        self.by_news.push_back((news, user));
+        if self.by_news.len() > 2 * PRIORITIES_MAX {
+            self.by_news.retain(|(news, user)| is_last(&self.users, *news, *user));
+        }
+    }
+
+    /// Forgets the user who was heard of longest ago.
+    fn forget_one(&mut self) {
+        while let Some((news, user)) = self.by_news.pop_front() {
+            if is_last(&self.users, news, user) {
+                self.users.remove(&user);
+                return;
+            }
+        }
     }
 
     /// The priority of the last job of this user, if one is known.
     pub(crate) fn of(&self, user: u32) -> Option<u32> {
         self.users.get(&user).map(|last| last.priority)
     }
+}
+
+/// True if a user was not heard of since.
+fn is_last(users: &BTreeMap<u32, Last>, news: u64, user: u32) -> bool {
+    users.get(&user).is_some_and(|last| last.news == news)
 }
 
 #[cfg(test)]
@@ -77,6 +101,11 @@ mod tests {
         priorities.note(0, (JobId(9_999_999), 1.0), 17);
         priorities.note(1_000_000, (JobId(10_000_000), 2.0), 18);
         assert_eq!((priorities.of(0), priorities.of(1), priorities.of(2)), (Some(17), None, Some(2)));
-        assert_eq!((priorities.users.len(), priorities.by_news.len()), (PRIORITIES_MAX, PRIORITIES_MAX));
+        assert_eq!(priorities.users.len(), PRIORITIES_MAX);
+        let again = |of: u64| priorities.note(2_000_000, (JobId(10_000_000 + of), 3.0), 19);
+        (1..10 * PRIORITIES_MAX as u64).for_each(again);
+        assert!(priorities.by_news.len() <= 2 * PRIORITIES_MAX, "{}", priorities.by_news.len());
+        let known = [0, 2, 3, 4, 1_000_000, 2_000_000].map(|user| priorities.of(user));
+        assert_eq!(known, [Some(17), None, Some(3), Some(4), Some(18), Some(19)]);
     }
 }

@@ -43,8 +43,10 @@ pub(crate) struct Queue {
     pub(crate) dirty: bool,
     /// The time at which the policy asked for a pass.
     pub(crate) wake: Option<f64>,
-    /// Jobs with a reservation from the last pass.
-    pub(crate) reserved: Vec<JobId>,
+    /// Jobs with a reservation from the last pass, with their slots in the core of that pass.
+    pub(crate) reserved: Vec<(JobId, Slot)>,
+    /// Serial of the last pass that was carried out.
+    pub(crate) last_pass: u64,
     /// The first job without a reservation whose start was estimated, and the version of the resources at that time.
     pub(crate) estimated: Option<(JobId, u64)>,
     /// Jobs that no pass has examined yet.

@@ -125,22 +125,27 @@ impl Core {
 
     /// A job holds resources, which are in the ledger already.
     pub(crate) fn run(&mut self, id: JobId, running: Running) {
-        self.stop(id);
         let cores = self.cores_of(id);
         if let Some(tally) = self.tally_of(&running) {
             tally.running += 1;
             tally.cores += cores;
         }
-        self.running.insert(id, running);
+        if let Some(before) = self.running.insert(id, running) {
+            self.stopped(&before);
+        }
     }
 
     /// A job holds no resources any more.
     pub(crate) fn stop(&mut self, id: JobId) -> Option<Running> {
         let running = self.running.remove(&id)?;
-        if let Some(tally) = self.tally_of(&running) {
+        self.stopped(&running);
+        Some(running)
+    }
+
+    fn stopped(&mut self, running: &Running) {
+        if let Some(tally) = self.tally_of(running) {
             tally.running = tally.running.saturating_sub(1);
         }
-        Some(running)
     }
 
     /// A running job gave cores back.

@@ -99,8 +99,8 @@ impl Engine {
             queue.counts.removed[why as usize] += 1;
             // The queue may have been blocked by this job.
             queue.dirty = true;
-            if queue.reserved.contains(&id) {
-                queue.reserved.retain(|other| *other != id);
+            if let Some(at) = queue.reserved.iter().position(|(other, _)| *other == id) {
+                queue.reserved.remove(at);
                 // Other queues may have been blocked by its reservation.
                 core.all_dirty();
             }

@@ -44,6 +44,10 @@ impl Pass {
     fn advance(&mut self, fitting: bool) -> Option<u32> {
         self.sought_fitting |= fitting;
         while self.may_offer() {
+            // Where all jobs are decided, none has to be passed over.
+            if self.core.queues.get(self.queue as usize)?.native.len() == self.decided() {
+                return None;
+            }
             if fitting {
                 self.drop_standing();
                 let Core { resources, .. } = &mut *self.core;
@@ -74,8 +78,7 @@ impl Pass {
                 self.walk.next(order)
             };
             let (class, slot) = next?;
-            let job = self.core.job(slot)?;
-            if job.decided == self.core.serial {
+            if self.is_decided(slot) {
                 continue;
             }
             let counted = self.limits.known() && queue.class(class).is_some_and(Class::is_band);
@@ -122,14 +125,9 @@ impl Pass {
     }
 
     pub(super) fn offer(&mut self, slot: Slot) -> u32 {
-        let serial = self.core.serial;
-        if let Some(job) = self.core.job_mut(slot) {
-            let first = job.offered != serial;
-            job.offered = serial;
-            if first {
-                self.offered.push(slot);
-                self.traced_offer(slot);
-            }
+        if self.core.marks.offer(slot) {
+            self.offered.push(slot);
+            self.traced_offer(slot);
         }
         self.core.stats.candidates += 1;
         slot

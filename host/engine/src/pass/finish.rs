@@ -38,6 +38,10 @@ impl Pass {
                 let _ = self.core.resources.release(id, None);
             }
         }
+        if self.kept > 0 {
+            let kept = &self.core.queues[self.queue as usize].reserved;
+            self.core.resources.unreserve_all(kept.iter().map(|(id, _)| *id));
+        }
         for (slot, _) in self.reserved.drain(..) {
             if let Some(job) = self.core.job(slot) {
                 let id = job.id;
@@ -92,27 +96,28 @@ impl Pass {
 
         // Jobs are annotated whose reservation was lost or is new, then offered jobs, then new jobs.
         let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
-        let cut = self.cut || self.interrupted;
-        let kept = if cut { keep(core, &mut before, self.now) } else { Vec::new() };
+        let kept = match self.kept > 0 {
+            true => std::mem::take(&mut before),
+            false if self.cut || self.interrupted => keep(core, &mut before, self.now),
+            false => Vec::new(),
+        };
         let estimated = core.queues[self.queue as usize].estimated.take();
         let guess = estimated.and_then(|(id, _)| core.job(core.slot_of(id)?)?.t_estimate());
-        let lost = before.iter().chain(estimated.iter().map(|(id, _)| id));
-        let mut lost = lost.filter_map(|id| core.slot_of(*id)).collect::<Vec<_>>();
+        let waiting = |(id, slot): &(JobId, Slot)| core.slot_near(*id, *slot);
+        let mut lost: Vec<Slot> = before.iter().filter_map(waiting).collect();
+        // A job that was decided in this pass and waits is reserved again.
+        let reservation_lost = core.queues.len() > 1 && lost.iter().any(|slot| !core.marks.is_decided(*slot));
+        lost.extend(estimated.and_then(|(id, _)| core.slot_of(id)));
         for slot in &lost {
-            if let Some(job) = core.job_mut(*slot) {
-                job.set_estimate(None);
+            if !core.marks.is_decided(*slot) {
+                core.set_estimate(*slot, None);
             }
         }
         let mut reserved = kept;
         for (slot, start) in &self.reserved {
-            if let Some(job) = core.job_mut(*slot) {
-                job.set_estimate(Some(*start));
-                reserved.push(job.id);
-            }
+            core.set_estimate(*slot, Some(*start));
+            reserved.extend(core.job(*slot).map(|job| (job.id, *slot)));
         }
-        let waits_without =
-            |id: &JobId| core.job(core.slot_of(*id)?).filter(|job| job.t_estimate().is_none());
-        let reservation_lost = core.queues.len() > 1 && before.iter().any(|id| waits_without(id).is_some());
         if reserved.is_empty() {
             lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
         }
@@ -141,7 +146,8 @@ impl Pass {
         queue.counts.passes += 1;
         queue.counts.starts += started.len() as u64;
         queue.counts.waited_ms = queue.counts.waited_ms.saturating_add(waited_ms);
-        queue.counts.reservations += self.reserved.len() as u64;
+        queue.counts.reservations += (self.kept + self.reserved.len()) as u64;
+        queue.last_pass = core.marks.serial();
         queue.reserved = reserved;
         // Jobs that a bound of the pass kept from starting come in another pass, but only after starts, so that the
         // series ends; an interruption also requires another pass.
@@ -154,18 +160,18 @@ impl Pass {
 
 /// Keeps the reservations that an interrupted or bounded pass did not reach, unless their start has passed. Returns
 /// their jobs and leaves the others in `before`.
-fn keep(core: &mut Core, before: &mut Vec<JobId>, now: f64) -> Vec<JobId> {
-    let serial = core.serial;
+fn keep(core: &mut Core, before: &mut Vec<(JobId, Slot)>, now: f64) -> Vec<(JobId, Slot)> {
     let mut kept = Vec::new();
-    before.retain(|id| {
-        let Some(job) = core.slot_of(*id).and_then(|slot| core.job(slot)) else { return true };
-        let Some(start) = job.t_estimate().filter(|start| job.decided != serial && *start >= now) else {
+    before.retain(|&(id, near)| {
+        let Some(slot) = core.slot_near(id, near).filter(|slot| !core.marks.is_decided(*slot)) else {
             return true;
         };
+        let Some(job) = core.job(slot) else { return true };
+        let Some(start) = job.t_estimate().filter(|start| *start >= now) else { return true };
         let (request, duration) = (job.request.clone(), job.duration);
-        let again = core.resources.reserve(*id, &request, start, duration).is_ok();
+        let again = core.resources.reserve(id, &request, start, duration).is_ok();
         if again {
-            kept.push(*id);
+            kept.push((id, slot));
         }
         !again
     });
@@ -190,6 +196,6 @@ fn estimate(core: &mut Core, queue: QueueId, now: f64, known: Option<((JobId, u6
         }
     };
     core.queues[queue as usize].estimated = Some(this);
-    core.job_mut(slot)?.set_estimate(start);
+    core.set_estimate(slot, start);
     Some(slot)
 }

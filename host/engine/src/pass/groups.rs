@@ -83,7 +83,7 @@ impl Pass {
             after = Some(key);
             let job = self.core.job(slot)?;
             let counted = self.limits.known() && job.request.plain_cores().is_some();
-            if job.decided == self.core.serial || fitting && !counted && self.would_delay(slot) {
+            if self.is_decided(slot) || fitting && !counted && self.would_delay(slot) {
                 continue;
             }
             return Some(self.offer(slot));

@@ -4,13 +4,21 @@
 //! reservation that cannot start earlier costs a look at the plan. With any other decision or question, those that were not
 //! made anew are dropped first. Must never know more than [`Pass::start`] and [`Pass::reserve`] do.
 
+use fluxgate_formats::JobId;
+
 use super::{Pass, Refusal};
 use crate::core::Core;
+use crate::core::job::Job;
 use crate::core::scope::QueueId;
-use crate::order::Slot;
+use crate::order::{OrderKey, Slot};
 use crate::policy_error::PolicyError;
 use crate::reason::Reason;
 use crate::standing::Standing;
+
+/// True if counts decide when the job can start, and its end is known.
+fn can_be_renewed(job: &Job) -> bool {
+    job.request.plain_cores().is_some() && job.duration.is_finite()
+}
 
 impl Core {
     /// Drops the reservations of a queue before its next pass, or leaves them to it, if it can make them anew.
@@ -20,10 +28,10 @@ impl Core {
         let reserved = &queues[queue as usize].reserved;
         if others || reserved.is_empty() || !self.config.queue_bounds.is_empty() || !resources.can_renew(now)
         {
-            resources.unreserve_all(reserved);
+            resources.unreserve_all(reserved.iter().map(|(id, _)| *id));
             return;
         }
-        self.standing = Standing::new(resources.reservations().map(|(id, start, _)| (start, id)));
+        self.standing = Standing::new(resources.reservation_count());
     }
 }
 
@@ -50,7 +58,88 @@ impl Pass {
                 Err(refusal) => return Ok(Err(refusal)),
             }
         }
-        Ok(self.reserve(candidate)?.map(Some))
+        let answer = self.reserve(candidate)?;
+        if let (Ok(_), None, Some(job)) = (answer, &self.headroom, self.core.job(candidate))
+            && can_be_renewed(job)
+        {
+            let id = job.id;
+            self.core.resources.note_earliest(id, self.now);
+        }
+        Ok(answer.map(Some))
+    }
+
+    /// The number of this pass of all.
+    pub(crate) fn serial(&self) -> u64 {
+        self.core.marks.serial()
+    }
+
+    /// The policy of this pass made the last pass of this queue.
+    pub(crate) fn continues(&mut self) {
+        self.continues = true;
+    }
+
+    /// The candidates with a reservation of the last pass of this queue, in the order of their starts, and of equal starts in the order of
+    /// the queue, so that [`Pass::start_or_reserve`] of each makes it anew. None of them is left if all would keep their starts:
+    /// then they are made anew. `None`, without an effect, if the policy of this pass did not make them in that pass, if there are not
+    /// `count` of them any more, and after any decision, plan or search of this pass.
+    pub fn renewable(&mut self, count: u32) -> Option<Vec<u32>> {
+        let (count, config) = (count as usize, &self.core.config);
+        let most = config.decisions_per_pass_max.min(config.candidates_per_pass_max);
+        let reserved = &self.core.queues[self.queue as usize].reserved;
+        let may = self.continues && reserved.len() == count && self.standing.is_whole(count);
+        if !may || (self.offered.len() + count) as u64 >= most || self.interrupted() {
+            return None;
+        }
+        // A trace has a step for each of them.
+        if self.trace.is_none() && self.core.resources.keeps_reservations(self.now) {
+            self.keep_all();
+            return Some(Vec::new());
+        }
+        let turn = |(id, near): &(JobId, Slot)| {
+            let slot = self.core.slot_near(*id, *near)?;
+            Some((self.core.job(slot)?.t_estimate()?, slot))
+        };
+        let reserved = self.core.queues[self.queue as usize].reserved.iter();
+        let mut turns: Vec<(f64, Slot)> = reserved.map(turn).collect::<Option<_>>()?;
+        turns.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for equal in turns.chunk_by_mut(|a, b| a.0 == b.0).filter(|equal| equal.len() > 1) {
+            equal.sort_by_cached_key(|(_, slot)| self.place_in_order(*slot));
+        }
+        Some(turns.into_iter().map(|(_, slot)| self.offer(slot)).collect())
+    }
+
+    /// The place of a job in the order of its queue.
+    fn place_in_order(&self, slot: Slot) -> Option<OrderKey> {
+        let job = self.core.job(slot)?;
+        Some(job.ordered_by(job.key_in(&self.core.queues[self.queue as usize])?))
+    }
+
+    /// Makes all reservations of the last pass anew as they are.
+    fn keep_all(&mut self) {
+        self.kept = self.standing.take_whole();
+        self.blocked = true;
+        self.limits.change();
+        self.core.stats.reservations += self.kept as u64;
+        for slot in &self.offered {
+            if self.core.job(*slot).is_some_and(|job| job.t_estimate().is_some()) {
+                self.core.marks.decide(*slot);
+            }
+        }
+    }
+
+    /// The job of a candidate, and its reserved start by the last pass, in seconds since the epoch.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] if it was not offered in this pass.
+    pub fn reserved_before(&mut self, candidate: u32) -> Result<(JobId, Option<f64>), PolicyError> {
+        self.known(candidate)?;
+        Ok(self.core.job(candidate).map_or((JobId(0), None), |job| (job.id, job.t_estimate())))
+    }
+
+    /// True if the job is started or reserved in this pass.
+    pub(super) fn is_decided(&self, slot: Slot) -> bool {
+        let kept = || self.core.job(slot).is_some_and(|job| job.t_estimate().is_some());
+        self.core.marks.is_decided(slot) || self.kept > 0 && kept()
     }
 
     /// Takes out the reservation of the last pass that is to be made anew now; false if there is none, or if another one
@@ -59,8 +148,9 @@ impl Pass {
         if self.standing.is_empty() || self.at_limit() {
             return false;
         }
-        let Some(job) = self.core.job(slot) else { return false };
-        job.request.plain_cores().is_some() && job.duration.is_finite() && self.standing.take_first(job.id)
+        let Some(job) = self.core.job(slot).filter(|job| can_be_renewed(job)) else { return false };
+        self.standing.list(self.core.resources.reservations().map(|(id, start, _)| (start, id)));
+        self.standing.take_first(job.id)
     }
 
     /// Makes the reservation of the last pass anew; `None` if it is dropped, since the job can start now.
@@ -80,7 +170,8 @@ impl Pass {
     /// Drops the reservations of the last pass that were not made anew.
     pub(super) fn drop_standing(&mut self) {
         if !self.standing.is_empty() {
-            self.core.resources.unreserve_all(&self.standing.take_rest());
+            self.standing.list(self.core.resources.reservations().map(|(id, start, _)| (start, id)));
+            self.core.resources.unreserve_all(self.standing.take_rest());
         }
     }
 }

@@ -2,13 +2,14 @@
 //!
 //! Must never know its scope, or the behaviour after a failure.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
 
 use crate::columns::{JobColumns, JobEvent};
 use crate::core::Core;
-use crate::core::scope::{PolicyScope, Role};
+use crate::core::scope::{PolicyScope, QueueId, Role};
 use crate::policy::Policy;
 use crate::policy_error::PolicyError;
 use crate::ranking::order_by_scores;
@@ -27,11 +28,13 @@ pub(crate) struct ActivePolicy {
     pub(crate) events: Vec<JobEvent>,
     pub(crate) to_key: Vec<JobId>,
     pub(crate) ranked: Option<Ranked>,
+    /// Serials of the last passes that it made, by queue.
+    pub(crate) passes: BTreeMap<QueueId, u64>,
 }
 
 impl ActivePolicy {
     pub(crate) fn new(policy: Box<dyn Policy>) -> Self {
-        ActivePolicy { policy, events: Vec::new(), to_key: Vec::new(), ranked: None }
+        ActivePolicy { policy, events: Vec::new(), to_key: Vec::new(), ranked: None, passes: BTreeMap::new() }
     }
 
     /// True if there are `most` events or jobs to deliver.

@@ -52,8 +52,8 @@ impl Policy for Easy {
     }
     fn run(
         &mut self,
-        mut pass: fluxgate_engine::Pass,
-    ) -> (fluxgate_engine::Pass, Result<(), fluxgate_engine::PolicyError>) {
+        mut pass: Box<fluxgate_engine::Pass>,
+    ) -> (Box<fluxgate_engine::Pass>, Result<(), fluxgate_engine::PolicyError>) {
         self.seen = self.seen.wrapping_add(1);
         let mut reservations = 3;
         while let Some(c) = if reservations > 0 { pass.next() } else { pass.next_fitting() } {

@@ -158,7 +158,7 @@ impl Policy for Script {
         self.seen.as_ref().unwrap().lock().unwrap().extend_from_slice(events);
         Ok(())
     }
-    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, mut pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let result = self.run.as_mut().unwrap()(&mut pass);
         (pass, result)
     }

@@ -20,6 +20,7 @@ mod questions;
 mod queues;
 mod ranking;
 mod reconfigure;
+mod renew;
 mod rules;
 mod scheduling;
 mod shadow;

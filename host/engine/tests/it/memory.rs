@@ -31,7 +31,7 @@ impl Policy for Learned {
     fn observe(&mut self, _: f64, _: &[JobEvent]) -> Result<(), PolicyError> {
         Ok(())
     }
-    fn run(&mut self, pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         (pass, Ok(()))
     }
     fn save(&mut self) -> Result<SavedState, PolicyError> {

@@ -226,7 +226,7 @@ fn work_of_a_pass_does_not_grow_with_jobs_that_cannot_run() {
         install(&mut engine, Script::named("easy").run(easy), 0.0);
         submit(&mut engine, 0.0, vec![(1, cores(3, 1e6))]);
         submit(&mut engine, 1.0, (10..10 + depth).map(|id| (id, cores(4, 100.0))).collect());
-        let before = engine.stats();
+        let before = *engine.stats();
         assert_eq!(started(&submit(&mut engine, 2.0, vec![(999_999, cores(1, 10.0))])), [999_999]);
         let after = engine.stats();
         visited.push((after.candidates - before.candidates, after.matches - before.matches));

@@ -15,7 +15,7 @@ use crate::live::machine::{Helps, Machine};
 use crate::live::places::Delay;
 use crate::live::profile::Profile;
 use crate::live::request::{Kind, Request};
-use crate::live::reservations::Reservation;
+use crate::live::reservations::{Reservation, Searched};
 use crate::live::take::{self, Match};
 
 /// Free cores and gpus, or idle nodes and 0.
@@ -83,16 +83,18 @@ fn is_of(machine: &Machine, node: u32, templates: &[TemplateId]) -> bool {
     templates.binary_search(&machine.graph.nodes[node as usize].template).is_ok()
 }
 
-/// A planned reservation: start, job, units, duration.
-type Planned = (f64, JobId, Pair, f64);
+/// A planned reservation: start, job, units, duration, and whether that is its reserved start.
+type Planned = (f64, JobId, Pair, f64, bool);
 
 /// One reservation.
 #[derive(Debug, Clone)]
 struct Step {
     id: JobId,
     start: f64,
-    /// It starts at its reserved time.
+    /// It starts at its reserved time, which is later than the time of the plan.
     on_time: bool,
+    /// It starts at its reserved time.
+    kept: bool,
     end: f64,
     takes: Pair,
 }
@@ -111,6 +113,10 @@ pub(crate) struct CountPlan {
     units: Units,
     /// In order of start, then as they were made.
     steps: Vec<Step>,
+    /// Number of steps that do not start at their reserved time.
+    moved: usize,
+    /// Number of steps that are not on time.
+    late: usize,
     /// The units that running jobs and reservations leave free.
     free: (Profile, Profile),
     /// Blocks of the profiles when the plan was made.
@@ -130,11 +136,13 @@ impl CountPlan {
     /// are not exact.
     pub(crate) fn make(machine: &Machine, now: f64) -> Option<Self> {
         let units = Units::of(machine)?;
-        let due =
-            |r: &Reservation| Some((r.start.max(now), r.id, units.takes(machine, &r.request)?, r.duration));
+        let due = |r: &Reservation| {
+            let takes = units.takes(machine, &r.request)?;
+            Some((r.start.max(now), r.id, takes, r.duration, r.start >= now))
+        };
         let waiting: Vec<Planned> = machine.reservations.iter().map(due).collect::<Option<_>>()?;
         let free = units.profiles(machine, now);
-        let mut plan = CountPlan { units, steps: Vec::new(), free, blocks: 0 };
+        let mut plan = CountPlan { units, steps: Vec::new(), moved: 0, late: 0, free, blocks: 0 };
         // Reservations are in order of start; `late` are those whose time has come and that do not fit yet.
         let mut waiting = waiting.into_iter().peekable();
         let mut late: Vec<Planned> = Vec::new();
@@ -144,10 +152,11 @@ impl CountPlan {
                 late.push(due);
             }
             let mut free = (plan.free.0.free_at(at), plan.free.1.free_at(at));
-            late.retain(|&(due, id, takes, duration)| {
+            late.retain(|&(due, id, takes, duration, reserved)| {
                 let Some(spare) = minus(free, takes) else { return true };
                 free = spare;
-                plan.add(Step { id, start: at, on_time: at == due && due > now, end: at + duration, takes });
+                let (on_time, kept) = (at == due && due > now, at == due && reserved);
+                plan.add(Step { id, start: at, on_time, kept, end: at + duration, takes });
                 false
             });
             // While none is late, nothing happens before the next is due.
@@ -203,6 +212,8 @@ impl CountPlan {
             return false;
         }
         let at = self.steps.partition_point(|s| s.start <= step.start);
+        self.moved += usize::from(!step.kept);
+        self.late += usize::from(!step.on_time);
         self.steps.insert(at, step);
         true
     }
@@ -224,13 +235,13 @@ impl CountPlan {
     pub(crate) fn reserved(&mut self, machine: &Machine, new: &Reservation) -> bool {
         let Some(takes) = self.units.takes(machine, &new.request) else { return false };
         let end = new.start + new.duration;
-        self.add(Step { id: new.id, start: new.start, on_time: true, end, takes })
+        self.add(Step { id: new.id, start: new.start, on_time: true, kept: true, end, takes })
     }
 
     /// True if the plan must be rebuilt at a release: a late reservation may then start earlier.
     fn is_to_be_made_again(&self) -> bool {
         let blocks = self.free.0.blocks() + self.free.1.blocks();
-        blocks > 2 * self.blocks + BLOCKS_MORE || !self.steps.iter().all(|step| step.on_time)
+        blocks > 2 * self.blocks + BLOCKS_MORE || self.late > 0
     }
 
     /// Removes a reservation; false if the plan must be rebuilt.
@@ -244,7 +255,9 @@ impl CountPlan {
     }
 
     fn drop_step(&mut self, at: usize) {
-        let Step { start, end, takes, .. } = self.steps.remove(at);
+        let Step { start, end, takes, on_time, kept, .. } = self.steps.remove(at);
+        self.moved -= usize::from(!kept);
+        self.late -= usize::from(!on_time);
         self.free.0.give(takes.0, start, end);
         self.free.1.give(takes.1, start, end);
     }
@@ -273,25 +286,25 @@ impl CountPlan {
         self.steps[to..=from].rotate_right(1);
         let step = &mut self.steps[to];
         let (was, is) = ((step.start, step.end), (sooner, sooner + duration));
-        (step.start, step.end, step.on_time) = (is.0, is.1, true);
+        self.moved -= usize::from(!step.kept);
+        self.late -= usize::from(!step.on_time);
+        (step.start, step.end, step.on_time, step.kept) = (is.0, is.1, true, true);
         let takes = step.takes;
-        self.free.0.advance(takes.0, was, is) && self.free.1.advance(takes.1, was, is)
+        self.free.0.advance(takes.0, was, is);
+        self.free.1.advance(takes.1, was, is);
+        true
     }
 
-    /// True if each of these reservations, in the order of their starts, starts at its time.
-    pub(crate) fn keeps<'a>(&self, mut reservations: impl Iterator<Item = &'a Reservation>) -> bool {
-        let kept =
-            |step: &Step| reservations.next().is_some_and(|r| r.id == step.id && r.start == step.start);
-        self.steps.iter().all(kept) && reservations.next().is_none()
+    /// True if each of this number of reservations starts at its time.
+    pub(crate) fn keeps(&self, reservations: usize) -> bool {
+        self.moved == 0 && self.steps.len() == reservations
     }
 
-    /// The earliest start of a reservation, if that is before its present one. Reservations that start no earlier than this
-    /// one are passed over.
-    pub(crate) fn sooner(&self, machine: &Machine, now: f64, of: &Reservation) -> Option<f64> {
-        match self.takes(machine, &of.request)? {
-            (0, n) => self.free.1.earliest_before(n, now, of.duration, of.start),
-            (n, _) => self.free.0.earliest_before(n, now, of.duration, of.start),
-        }
+    /// The earliest start of a reservation of cores, if that is before its present one. Reservations that start no earlier than
+    /// this one are passed over.
+    pub(crate) fn sooner(&self, now: f64, of: Searched) -> Option<f64> {
+        let counts = matches!(self.units, Units::Parts) && of.cores > 0;
+        counts.then(|| self.free.0.earliest_before(of.cores.into(), now, of.duration, of.start))?
     }
 
     /// Releases all resources of a job that was expected to end at `end`, on these nodes; `returns` are those on

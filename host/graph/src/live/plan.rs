@@ -26,7 +26,7 @@ use crate::live::parked::{Made, Parked, Refused};
 use crate::live::placement::Placement;
 use crate::live::places::{Delay, Places, Proposal, Then, above_nodes};
 use crate::live::request::{Request, ShapeId};
-use crate::live::reservations::Reservation;
+use crate::live::reservations::{Reservation, Searched};
 use crate::live::take::{self, Match};
 use crate::live::timeline::{Hints, simulate};
 use crate::live::view::Eligible;
@@ -85,14 +85,11 @@ impl Plan {
 
     /// The plan as of `now`; an outdated plan is rebuilt from its hints.
     pub(crate) fn current<'a>(plan: &'a mut Option<Plan>, machine: &Machine, now: f64) -> &'a mut Plan {
-        let current = match plan.take() {
-            Some(plan) if plan.holds_at(now) => plan,
-            old => {
-                let (hints, made) = old.map(Plan::into_parts).unwrap_or_default();
-                Plan { made, ..Plan::make(machine, now, hints) }
-            }
-        };
-        plan.insert(current)
+        if plan.as_ref().is_none_or(|plan| !plan.holds_at(now)) {
+            let (hints, made) = plan.take().map(Plan::into_parts).unwrap_or_default();
+            *plan = Some(Plan { made, ..Plan::make(machine, now, hints) });
+        }
+        plan.get_or_insert_default()
     }
 
     /// A plan that must be rebuilt, with these hints.
@@ -421,12 +418,12 @@ impl Plan {
 
     /// True if this is a plan in counts in which every reservation starts at its time.
     pub(crate) fn keeps_all(&self, machine: &Machine) -> bool {
-        self.counts.as_ref().is_some_and(|counts| counts.keeps(machine.reservations.iter()))
+        self.counts.as_ref().is_some_and(|counts| counts.keeps(machine.reservations.len()))
     }
 
     /// See [`CountPlan::sooner`].
-    pub(crate) fn sooner(&self, machine: &Machine, now: f64, of: &Reservation) -> Option<f64> {
-        self.counts.as_ref()?.sooner(machine, now, of)
+    pub(crate) fn sooner(&self, now: f64, of: Searched) -> Option<f64> {
+        self.counts.as_ref()?.sooner(now, of)
     }
 
     /// Releases all resources of a job, which it held on these nodes; false if the plan must be rebuilt.

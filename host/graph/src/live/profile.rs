@@ -254,17 +254,18 @@ impl Profile {
         }
     }
 
-    /// Takes units that were taken from `start` to `end` from `sooner` to `sooner_end` instead, which are both no later. False if
-    /// they are not free before `start`; part of the change may have been made then.
-    pub(crate) fn advance(
-        &mut self,
-        units: u64,
-        (start, end): (f64, f64),
-        (sooner, sooner_end): (f64, f64),
-    ) -> bool {
-        let taken = self.take(units, sooner, start.min(sooner_end));
+    /// Takes units that were taken from `start` to `end` from `sooner` to `sooner_end` instead, which are both no later. They must be
+    /// free before `start`, as [`earliest_before`](Self::earliest_before) has found.
+    pub(crate) fn advance(&mut self, units: u64, (start, end): (f64, f64), (sooner, sooner_end): (f64, f64)) {
+        let free_until = start.min(sooner_end);
+        debug_assert!(
+            self.short(units, sooner, free_until).is_none(),
+            "{units} units are free before {start}"
+        );
+        if units > 0 {
+            self.edit(sooner, free_until, -(units as i64));
+        }
         self.give(units, start.max(sooner_end), end);
-        taken
     }
 
     fn edit(&mut self, start: f64, end: f64, change: i64) {
@@ -442,7 +443,7 @@ mod tests {
                     let later = if end.is_finite() { (start + 3.5, end + 3.5) } else { (start + 3.5, end) };
                     let mut moved = profile.clone();
                     if moved.take(units, later.0, later.1) {
-                        prop_assert!(moved.advance(units, later, (start, end)));
+                        moved.advance(units, later, (start, end));
                         let mut taken = profile.clone();
                         prop_assert!(taken.take(units, start, end));
                         prop_assert_eq!(moved.steps(), taken.steps());

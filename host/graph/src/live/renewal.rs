@@ -11,10 +11,15 @@
 //! these, no time before the present start has more free units than in the plan that was searched, and times that have passed
 //! since are no starts.
 //!
+//! A reservation that is made anew sooner frees nothing before its former start. So it helps only those that start later, which
+//! are made anew after it. If it was searched in an earlier state, so were they, because reservations are searched in the
+//! order of their starts: they are searched again in any case, and those before it need not be.
+//!
 //! This module must never know who makes reservations anew, or why.
 
 use fluxgate_formats::JobId;
 
+use crate::live::plan::Plan;
 use crate::live::reservations::Reservation;
 use crate::live::resources::Resources;
 
@@ -99,6 +104,27 @@ impl Resources {
             || calendar.meeting(now, last).next().is_some()
     }
 
+    /// True if [`renew`](Self::renew) of all reservations, in the order of their starts, would keep each start without a search, where
+    /// [`can_renew`](Self::can_renew) was true at `now`.
+    pub fn keeps_reservations(&mut self, now: f64) -> bool {
+        let state = self.planning.sooner.state(self.epoch);
+        let reservations = &self.machine.reservations;
+        !reservations.any_until(now) && reservations.not_searched_in(state) == 0
+    }
+
+    /// Notes that a reservation of a number of cores on any nodes has the earliest start beside all others, as a search at `now` has
+    /// found. No effect if another reservation was not made anew since something came free sooner: it may start sooner, too.
+    pub fn note_earliest(&mut self, id: JobId, now: f64) {
+        // A search beside windows is not one for a sooner start.
+        if self.machine.calendar.is_empty() {
+            self.planning.sooner.seen_at(now);
+            let state = self.planning.sooner.state(self.epoch);
+            if self.machine.reservations.not_searched_in(state) == 1 {
+                self.machine.reservations.search(id, state);
+            }
+        }
+    }
+
     /// Makes the reservation of a job anew: its earliest start beside running jobs and all reservations with a start
     /// before its present one. The job must request a number of cores on any nodes, [`can_renew`](Self::can_renew) must
     /// have been true at `now`, and since then only calls of this function and starts of jobs that it allowed may have
@@ -106,29 +132,30 @@ impl Resources {
     /// if it has no reservation.
     pub fn renew(&mut self, id: JobId, now: f64) -> Option<f64> {
         let state = self.planning.sooner.state(self.epoch);
-        let of = self.machine.reservations.get_mut(id)?;
-        if of.searched.replace(state) == Some(state) && of.start > now {
-            return Some(of.start);
+        let of = self.machine.reservations.search(id, state)?;
+        let (start, duration) = (of.start, of.duration);
+        if of.before == Some(state) && start > now {
+            return Some(start);
         }
-        let of = of.clone();
-        let sooner = self.with_plan(now, |plan, machine| plan.sooner(machine, now, &of)).unwrap_or(of.start);
-        if sooner == of.start && sooner > now {
+        let Resources { machine, planning, .. } = self;
+        let plan = Plan::current(&mut planning.plan, machine, now);
+        let sooner = plan.sooner(now, of).unwrap_or(start);
+        if sooner == start && sooner > now {
             return Some(sooner);
         }
+        if start <= now {
+            planning.sooner.starts(id, start + duration);
+        } else if of.before.is_none() {
+            planning.sooner.advance();
+        }
         if sooner <= now {
-            if of.start <= now {
-                self.planning.sooner.starts(id, of.start + of.duration);
-            } else {
-                self.planning.sooner.advance();
-            }
             self.machine.reservations.remove(id);
-            self.keep_in_step(|plan, _| plan.yielded(id, of.start));
+            self.keep_in_step(|plan, _| plan.yielded(id, start));
             self.changed(false, false);
             return None;
         }
-        self.planning.sooner.advance();
         self.machine.reservations.move_to(id, sooner);
-        self.keep_in_step(|plan, _| plan.advanced(id, of.start, (sooner, of.duration)));
+        self.keep_in_step(|plan, _| plan.advanced(id, start, (sooner, duration)));
         self.changed(false, false);
         Some(sooner)
     }

@@ -47,8 +47,6 @@ pub(crate) struct Reservation {
     pub(crate) duration: f64,
     /// The duration for which windows must let it be: its limit, where it is expected to end before that.
     pub(crate) limit: f64,
-    /// The state of the resources in which no sooner start was found, see `renewal`; `None` before a search.
-    pub(crate) searched: Option<(u64, u64)>,
 }
 
 impl Reservation {
@@ -62,8 +60,33 @@ impl Reservation {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Reservations {
     by_start: BTreeMap<(TotalF64, u64), Reservation>,
-    by_id: FxHashMap<JobId, (TotalF64, u64)>,
+    by_id: FxHashMap<JobId, Known>,
     made: u64,
+    /// The last state in which one was searched, and the number of those searched in it.
+    searched: ((u64, u64), usize),
+}
+
+/// The place of a reservation in the order, and what a search for a sooner start needs.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    key: (TotalF64, u64),
+    duration: f64,
+    /// The cores of a request for cores on any nodes; 0 of another.
+    cores: u32,
+    /// The state of the resources in which no sooner start was found, see `renewal`; `None` before a search.
+    searched: Option<(u64, u64)>,
+}
+
+/// A reservation of which a sooner start is searched.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Searched {
+    /// Its present start.
+    pub(crate) start: f64,
+    pub(crate) duration: f64,
+    /// The cores of a request for cores on any nodes; 0 of another.
+    pub(crate) cores: u32,
+    /// The state of the resources in which none was found before.
+    pub(crate) before: Option<(u64, u64)>,
 }
 
 impl Reservations {
@@ -86,42 +109,60 @@ impl Reservations {
         }
         let key = (TotalF64(start), self.made);
         self.made += 1;
-        self.by_id.insert(id, key);
-        let new = Reservation { id, request, start, duration, limit, searched: None };
+        let cores = request.plain_cores().unwrap_or(0);
+        self.by_id.insert(id, Known { key, duration, cores, searched: None });
+        let new = Reservation { id, request, start, duration, limit };
         self.by_start.insert(key, new.clone());
         Ok(new)
     }
 
     pub(crate) fn remove(&mut self, id: JobId) -> bool {
-        self.by_id.remove(&id).is_some_and(|key| self.by_start.remove(&key).is_some())
+        self.take_out(id).is_some_and(|key| self.by_start.remove(&key).is_some())
+    }
+
+    fn take_out(&mut self, id: JobId) -> Option<(TotalF64, u64)> {
+        let known = self.by_id.remove(&id)?;
+        self.searched.1 -= usize::from(known.searched == Some(self.searched.0));
+        Some(known.key)
     }
 
     /// The reservation of a job.
     pub(crate) fn get(&self, id: JobId) -> Option<&Reservation> {
-        self.by_start.get(self.by_id.get(&id)?)
+        self.by_start.get(&self.by_id.get(&id)?.key)
     }
 
-    /// The same, to be changed in all but its start.
-    pub(crate) fn get_mut(&mut self, id: JobId) -> Option<&mut Reservation> {
-        self.by_start.get_mut(self.by_id.get(&id)?)
+    /// Notes that a sooner start of a reservation is searched in this state.
+    pub(crate) fn search(&mut self, id: JobId, state: (u64, u64)) -> Option<Searched> {
+        let known = self.by_id.get_mut(&id)?;
+        let before = known.searched.replace(state);
+        if self.searched.0 != state {
+            self.searched = (state, 0);
+        }
+        self.searched.1 += usize::from(before != Some(state));
+        Some(Searched { start: known.key.0.0, duration: known.duration, cores: known.cores, before })
+    }
+
+    /// Number of reservations of which no sooner start was searched in this state.
+    pub(crate) fn not_searched_in(&self, state: (u64, u64)) -> usize {
+        let (last, searched) = self.searched;
+        self.by_id.len() - if last == state { searched } else { 0 }
     }
 
     /// Has a reservation start at another time, behind all that start then.
     pub(crate) fn move_to(&mut self, id: JobId, start: f64) {
-        let Some(key) = self.by_id.get_mut(&id) else { return };
-        let Some(of) = self.by_start.remove(key) else { return };
-        *key = (TotalF64(start), self.made);
+        let Some(known) = self.by_id.get_mut(&id) else { return };
+        let Some(of) = self.by_start.remove(&known.key) else { return };
+        known.key = (TotalF64(start), self.made);
         self.made += 1;
-        self.by_start.insert(*key, Reservation { start, ..of });
+        self.by_start.insert(known.key, Reservation { start, ..of });
     }
 
     /// Removes those of these jobs that there are, and returns these jobs.
-    pub(crate) fn remove_all(&mut self, ids: &[JobId]) -> Vec<JobId> {
-        let mut found = Vec::with_capacity(ids.len());
-        let mut keys = Vec::with_capacity(ids.len());
+    pub(crate) fn remove_all(&mut self, ids: impl IntoIterator<Item = JobId>) -> Vec<JobId> {
+        let (mut found, mut keys) = (Vec::new(), Vec::new());
         for id in ids {
-            if let Some(key) = self.by_id.remove(id) {
-                found.push(*id);
+            if let Some(key) = self.take_out(id) {
+                found.push(id);
                 keys.push(key);
             }
         }
@@ -144,6 +185,11 @@ impl Reservations {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.by_start.is_empty()
+    }
+
+    /// True if any starts at this time or before.
+    pub(crate) fn any_until(&self, time: f64) -> bool {
+        self.by_start.first_key_value().is_some_and(|((start, _), _)| start.0 <= time)
     }
 
     pub(crate) fn any_before(&self, end: f64) -> bool {

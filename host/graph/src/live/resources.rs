@@ -414,7 +414,7 @@ impl Resources {
     }
 
     /// Drops the reservations of these jobs, as [`unreserve`](Self::unreserve) of each would.
-    pub fn unreserve_all(&mut self, ids: &[JobId]) {
+    pub fn unreserve_all(&mut self, ids: impl IntoIterator<Item = JobId>) {
         let found = self.machine.reservations.remove_all(ids);
         if !found.is_empty() {
             self.unreserved(&found);

@@ -89,7 +89,7 @@ impl Policy for Native {
         self.seen = self.seen.wrapping_add(events.len() as u8);
         Ok(())
     }
-    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, mut pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         self.seen = self.seen.wrapping_add(1);
         if let Some(left) = &mut self.breaks {
             *left -= 1;

@@ -164,7 +164,7 @@ impl Service {
             (QUEUE_SERVICE, "params") => Ok(self.queue_params()),
             (_, "stats-clear") => {
                 let now = self.host.now();
-                let stats = self.engine.as_ref().map(|engine| engine.stats()).unwrap_or_default();
+                let stats = self.engine.as_ref().map(|engine| *engine.stats()).unwrap_or_default();
                 self.graph_service.cleared = Some((now, stats.starts, stats.denied));
                 Ok(Value::Null)
             }

@@ -44,11 +44,11 @@ impl Service {
     pub fn pass(&mut self) {
         let spent = self.spent();
         let Some(engine) = &mut self.engine else { return };
-        let (before, before_cost) = (engine.stats(), engine.policy_cost());
+        let (before, before_cost) = (*engine.stats(), engine.policy_cost());
         let (begin, now) = (self.host.elapsed(), self.host.now());
         let actions = engine.pass(now);
         let end = self.host.elapsed();
-        let (after, took) = (engine.stats(), end.saturating_sub(begin));
+        let (after, took) = (*engine.stats(), end.saturating_sub(begin));
         let interrupted = after.interrupted > before.interrupted;
         self.start_times.pass(&actions, !interrupted, end);
         self.responder.end(end, interrupted);

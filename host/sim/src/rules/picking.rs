@@ -264,7 +264,7 @@ impl Policy for Picking {
         }
     }
 
-    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, mut pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let result = self.pass(&mut pass);
         (pass, result)
     }

@@ -21,7 +21,7 @@ impl Policy for Does {
         Some(Arc::new(move || Ok(Box::new(Does(name, run)))))
     }
 
-    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, mut pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let result = (self.1)(&mut pass);
         (pass, result)
     }

@@ -35,7 +35,7 @@ impl Policy for Greedy {
             ranking: false,
         }
     }
-    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, mut pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let mut reserved = false;
         while let Some(c) = if reserved { pass.next_fitting() } else { pass.next() } {
             match pass.start(c, None) {

@@ -80,7 +80,7 @@ impl Policy for Grouped {
         true
     }
 
-    fn run(&mut self, mut pass: Pass) -> (Pass, Result<(), PolicyError>) {
+    fn run(&mut self, mut pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let result = pass_of_the_group(&mut pass);
         (pass, result)
     }

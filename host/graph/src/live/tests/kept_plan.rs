@@ -140,7 +140,7 @@ impl World {
                 // A job without a reservation changes nothing.
                 let mut asked = many;
                 asked.push(JobId(*next));
-                m.unreserve_all(&asked);
+                m.unreserve_all(asked.iter().copied());
                 let left = |m: &Resources| m.reservations().collect::<Vec<_>>();
                 assert_eq!(left(m), left(&one_by_one));
             }
@@ -210,7 +210,7 @@ fn pass(
     now: f64,
 ) -> Vec<(JobId, f64)> {
     let reserved: Vec<JobId> = m.reservations().map(|(id, ..)| id).collect();
-    m.unreserve_all(&reserved);
+    m.unreserve_all(reserved.iter().copied());
     let mut told = Vec::new();
     for &(id, request, length) in queue.iter().take(depth) {
         let request = &requests[request];
@@ -295,7 +295,7 @@ fn a_pass_in_which_nothing_ended_early_repeats_no_search() {
     // A job that delays none of them does not matter.
     start(&mut m, 1001, &requests[3], 0.0, 30.0, Placement::First).unwrap();
     let before: Vec<_> = m.reservations().collect();
-    m.unreserve_all(&[JobId(0), JobId(1), JobId(2)]);
+    m.unreserve_all([JobId(0), JobId(1), JobId(2)]);
     for (number, &(id, request, length)) in queue.iter().enumerate() {
         assert!(is_parked(&m), "{number} reservations were made again");
         let request = &requests[request];
@@ -313,7 +313,7 @@ fn a_reservation_that_is_late_is_searched_anew() {
     let (mut m, queue, requests) = three_reservations();
     // The first was to start at 50.
     assert!(m.earliest(&requests[1], 60.0, 1.0).is_some_and(|start| start > 60.0));
-    m.unreserve_all(&[JobId(0), JobId(1), JobId(2)]);
+    m.unreserve_all([JobId(0), JobId(1), JobId(2)]);
     assert!(!is_parked(&m));
     assert!(pass(&mut m, &queue, 3, &requests, 60.0).iter().all(|(_, start)| *start > 60.0));
 }
@@ -369,7 +369,7 @@ fn a_change_that_may_help_has_all_reservations_searched() {
         let (mut m, queue, requests) = three_reservations();
         change(&mut m);
         let mut copy = m.clone();
-        m.unreserve_all(&[JobId(0), JobId(1), JobId(2)]);
+        m.unreserve_all([JobId(0), JobId(1), JobId(2)]);
         assert!(!is_parked(&m));
         let told = |m: &mut Resources| pass(m, &queue, 3, &requests, 5.0);
         assert_eq!(told(&mut m), told(&mut copy));

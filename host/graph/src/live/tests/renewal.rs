@@ -92,6 +92,7 @@ impl World {
     fn pass(&mut self) {
         let all = std::mem::take(&mut self.reserved);
         let renews = self.m.can_renew(self.now);
+        let keeps = renews && self.m.keeps_reservations(self.now);
         if !renews {
             all.iter().for_each(|held| assert!(self.m.unreserve(held.id)));
         }
@@ -100,6 +101,7 @@ impl World {
             let expected = self.earliest(&self.reserved, held.cores, duration);
             let request = self.request(held.cores);
             let found = match renews {
+                true if keeps => Some(held.start),
                 true => self.m.renew(held.id, self.now),
                 false => self.m.earliest(&request, self.now, duration).filter(|start| *start > self.now),
             };
@@ -113,6 +115,7 @@ impl World {
                     assert_eq!(start, expected, "{held:?}");
                     if !renews {
                         self.m.reserve(held.id, &request, start, duration).unwrap();
+                        self.m.note_earliest(held.id, self.now);
                     }
                     self.reserved.push(Held { start, end: start + duration, ..held });
                 }
@@ -131,6 +134,7 @@ impl World {
                     Some(start) if start <= self.now => self.start(id, n, duration),
                     Some(start) => {
                         self.m.reserve(id, &request, start, duration).unwrap();
+                        self.m.note_earliest(id, self.now);
                         self.reserved.push(Held { id, cores: n, start, end: start + duration, duration });
                         self.reserved.sort_by(|a, b| a.start.total_cmp(&b.start));
                     }
@@ -218,7 +222,18 @@ fn nothing_is_searched_again_while_jobs_end_and_start_when_they_should() {
     let state = |m: &mut Resources| m.planning.sooner.state(m.epoch);
     assert_eq!(renewed(&mut m, 3.0), [Some(10.0), Some(20.0), Some(30.0)]);
     let searched = state(&mut m);
+    assert!(m.can_renew(4.0) && m.keeps_reservations(4.0), "all were searched");
+    m.reserve(JobId(5), &whole, 40.0, 10.0).unwrap();
+    assert!(m.can_renew(5.0) && !m.keeps_reservations(5.0), "job 5 was not");
+    m.note_earliest(JobId(5), 5.0);
+    assert!(m.keeps_reservations(5.0) && m.unreserve(JobId(5)));
+    assert!(m.can_renew(6.0) && !m.keeps_reservations(6.0), "job 5 has left something free");
+    assert_eq!(renewed(&mut m, 6.0), [Some(10.0), Some(20.0), Some(30.0)]);
+    let searched_again = state(&mut m);
+    assert_ne!(searched_again, searched);
+    let searched = searched_again;
     m.release(JobId(1), None).unwrap();
+    assert!(m.can_renew(10.0) && !m.keeps_reservations(10.0), "job 2 is due");
     assert_eq!(renewed(&mut m, 10.0), [None, Some(20.0), Some(30.0)]);
     assert_eq!(state(&mut m), searched, "job 1 ended on time, and job 2 started on time");
     m.release(JobId(2), None).unwrap();
