@@ -159,7 +159,10 @@ impl Accounts {
             let job = Held { account, cores, start: at };
             self.used.reach(at, self.running.values().copied());
             self.used.starts(job);
-            self.running.insert(id, job);
+            // A start that the scheduler before had not finished is made again.
+            if let Some(before) = self.running.insert(id, job) {
+                self.used.forget(before);
+            }
         }
     }
 

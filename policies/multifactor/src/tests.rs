@@ -96,6 +96,41 @@ fn usage_survives_a_swap() {
 }
 
 #[test]
+fn a_start_that_is_made_again_counts_once() {
+    let mut accounts = Accounts::new(100.0, "", "").unwrap();
+    let job = |id, userid| Job {
+        id,
+        t_submit: 0.0,
+        duration: 10.0,
+        priority: 16,
+        userid,
+        queue: 0,
+        nodes: 0,
+        cores: 3,
+        gpus: 0,
+    };
+    for (id, user) in [(1, 1), (2, 2)] {
+        accounts.waits(&job(id, user));
+        accounts.starts(id, 10.0);
+    }
+    // The scheduler ended before the start was known, and the job waited again.
+    accounts.waits(&job(1, 1));
+    accounts.starts(1, 20.0);
+    accounts.waits(&job(3, 3));
+    accounts.starts(3, 20.0);
+    let factors = |accounts: &Accounts| {
+        let mut factors = accounts.factors(50.0, 1.0);
+        [1, 2, 3].map(|user| factors.of(accounts.of(user).unwrap()).to_bits())
+    };
+    let found = factors(&accounts);
+    assert_eq!(found[0], found[2], "both run since 20 s");
+    let mut again = Accounts::new(100.0, "", "").unwrap();
+    again.restore(&accounts.save()).unwrap();
+    [1, 2, 3].into_iter().for_each(|user| again.waits(&job(10, user)));
+    assert_eq!(factors(&again), found);
+}
+
+#[test]
 fn settings_out_of_range_are_refused() {
     for (key, value, says) in [
         ("weight-age", "-1", "0 or more"),

@@ -103,16 +103,21 @@ impl Usage {
         account.weight = account.weights as f64 / UNITS;
     }
 
-    /// A running job has ended at this time.
-    pub fn ends(&mut self, job: Held, end: f64) {
+    /// A running job has not run.
+    pub fn forget(&mut self, job: Held) {
         let units = self.units(job);
-        // An end before the last one known is reported late; its usage is older by the difference.
-        let more = self.decay.held(end - job.start) * self.decay.growth(end - self.at.unwrap_or(end));
         let account = &mut self.accounts[job.account];
-        account.ended += f64::from(job.cores) * more;
         account.cores = account.cores.saturating_sub(job.cores.into());
         account.weights = account.weights.wrapping_sub(units);
         account.weight = account.weights as f64 / UNITS;
+    }
+
+    /// A running job has ended at this time.
+    pub fn ends(&mut self, job: Held, end: f64) {
+        self.forget(job);
+        // An end before the last one known is reported late; its usage is older by the difference.
+        let more = self.decay.held(end - job.start) * self.decay.growth(end - self.at.unwrap_or(end));
+        self.accounts[job.account].ended += f64::from(job.cores) * more;
     }
 
     /// Decayed core-seconds by account at this time.
