@@ -235,7 +235,7 @@ impl Pass {
 
     fn undecided(&mut self, candidate: u32) -> Result<(), PolicyError> {
         self.known(candidate)?;
-        if !self.core.marks.is_decided(candidate) {
+        if !self.is_decided(candidate) {
             return Ok(());
         }
         let id = self.core.job(candidate).map_or(JobId(0), |job| job.id);

@@ -86,9 +86,8 @@ impl Reservations {
                 !start.is_nan()
             })
         });
-        if !kept.is_empty() {
-            all = kept;
-        }
+        // Where some were kept, none was made here again.
+        all.extend(kept);
         all.extend(self.new);
         if !all.is_sorted_by_key(|p| p.0) {
             all.sort_unstable_by_key(|p| p.0);

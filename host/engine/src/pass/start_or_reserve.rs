@@ -120,11 +120,6 @@ impl Pass {
         self.blocked = true;
         self.limits.change();
         self.core.stats.reservations += self.kept as u64;
-        for slot in &self.offered {
-            if self.core.job(*slot).is_some_and(|job| job.t_estimate().is_some()) {
-                self.core.marks.decide(*slot);
-            }
-        }
     }
 
     /// The job of a candidate, and its reserved start by the last pass, in seconds since the epoch.
@@ -149,8 +144,9 @@ impl Pass {
             return false;
         }
         let Some(job) = self.core.job(slot).filter(|job| can_be_renewed(job)) else { return false };
-        self.standing.list(self.core.resources.reservations().map(|(id, start, _)| (start, id)));
-        self.standing.take_first(job.id)
+        let id = job.id;
+        self.list_standing();
+        self.standing.take_first(id)
     }
 
     /// Makes the reservation of the last pass anew; `None` if it is dropped, since the job can start now.
@@ -167,10 +163,14 @@ impl Pass {
         Some(start)
     }
 
+    fn list_standing(&mut self) {
+        self.standing.list(self.core.resources.reservations().map(|(id, start, _)| (start, id)));
+    }
+
     /// Drops the reservations of the last pass that were not made anew.
     pub(super) fn drop_standing(&mut self) {
         if !self.standing.is_empty() {
-            self.standing.list(self.core.resources.reservations().map(|(id, start, _)| (start, id)));
+            self.list_standing();
             self.core.resources.unreserve_all(self.standing.take_rest());
         }
     }

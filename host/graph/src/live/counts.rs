@@ -15,7 +15,7 @@ use crate::live::machine::{Helps, Machine};
 use crate::live::places::Delay;
 use crate::live::profile::Profile;
 use crate::live::request::{Kind, Request};
-use crate::live::reservations::{Reservation, Searched};
+use crate::live::reservations::{Known, Reservation};
 use crate::live::take::{self, Match};
 
 /// Free cores and gpus, or idle nodes and 0.
@@ -302,9 +302,9 @@ impl CountPlan {
 
     /// The earliest start of a reservation of cores, if that is before its present one. Reservations that start no earlier than
     /// this one are passed over.
-    pub(crate) fn sooner(&self, now: f64, of: Searched) -> Option<f64> {
+    pub(crate) fn sooner(&self, now: f64, of: Known) -> Option<f64> {
         let counts = matches!(self.units, Units::Parts) && of.cores > 0;
-        counts.then(|| self.free.0.earliest_before(of.cores.into(), now, of.duration, of.start))?
+        counts.then(|| self.free.0.earliest_before(of.cores.into(), now, of.duration, of.start()))?
     }
 
     /// Releases all resources of a job that was expected to end at `end`, on these nodes; `returns` are those on

@@ -26,7 +26,7 @@ use crate::live::parked::{Made, Parked, Refused};
 use crate::live::placement::Placement;
 use crate::live::places::{Delay, Places, Proposal, Then, above_nodes};
 use crate::live::request::{Request, ShapeId};
-use crate::live::reservations::{Reservation, Searched};
+use crate::live::reservations::{Known, Reservation};
 use crate::live::take::{self, Match};
 use crate::live::timeline::{Hints, simulate};
 use crate::live::view::Eligible;
@@ -422,7 +422,7 @@ impl Plan {
     }
 
     /// See [`CountPlan::sooner`].
-    pub(crate) fn sooner(&self, now: f64, of: Searched) -> Option<f64> {
+    pub(crate) fn sooner(&self, now: f64, of: Known) -> Option<f64> {
         self.counts.as_ref()?.sooner(now, of)
     }
 

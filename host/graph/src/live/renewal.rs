@@ -133,8 +133,8 @@ impl Resources {
     pub fn renew(&mut self, id: JobId, now: f64) -> Option<f64> {
         let state = self.planning.sooner.state(self.epoch);
         let of = self.machine.reservations.search(id, state)?;
-        let (start, duration) = (of.start, of.duration);
-        if of.before == Some(state) && start > now {
+        let (start, duration) = (of.start(), of.duration);
+        if of.searched == Some(state) && start > now {
             return Some(start);
         }
         let Resources { machine, planning, .. } = self;
@@ -145,7 +145,7 @@ impl Resources {
         }
         if start <= now {
             planning.sooner.starts(id, start + duration);
-        } else if of.before.is_none() {
+        } else if of.searched.is_none() {
             planning.sooner.advance();
         }
         if sooner <= now {

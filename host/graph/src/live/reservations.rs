@@ -68,25 +68,19 @@ pub(crate) struct Reservations {
 
 /// The place of a reservation in the order, and what a search for a sooner start needs.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+pub(crate) struct Known {
     key: (TotalF64, u64),
-    duration: f64,
-    /// The cores of a request for cores on any nodes; 0 of another.
-    cores: u32,
-    /// The state of the resources in which no sooner start was found, see `renewal`; `None` before a search.
-    searched: Option<(u64, u64)>,
-}
-
-/// A reservation of which a sooner start is searched.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Searched {
-    /// Its present start.
-    pub(crate) start: f64,
     pub(crate) duration: f64,
     /// The cores of a request for cores on any nodes; 0 of another.
     pub(crate) cores: u32,
-    /// The state of the resources in which none was found before.
-    pub(crate) before: Option<(u64, u64)>,
+    /// The state of the resources in which no sooner start was found, see `renewal`; `None` before a search.
+    pub(crate) searched: Option<(u64, u64)>,
+}
+
+impl Known {
+    pub(crate) fn start(&self) -> f64 {
+        self.key.0.0
+    }
 }
 
 impl Reservations {
@@ -131,15 +125,16 @@ impl Reservations {
         self.by_start.get(&self.by_id.get(&id)?.key)
     }
 
-    /// Notes that a sooner start of a reservation is searched in this state.
-    pub(crate) fn search(&mut self, id: JobId, state: (u64, u64)) -> Option<Searched> {
+    /// Notes that a sooner start of a reservation is searched in this state. Returns what was known before.
+    pub(crate) fn search(&mut self, id: JobId, state: (u64, u64)) -> Option<Known> {
         let known = self.by_id.get_mut(&id)?;
-        let before = known.searched.replace(state);
+        let before = *known;
+        known.searched = Some(state);
         if self.searched.0 != state {
             self.searched = (state, 0);
         }
-        self.searched.1 += usize::from(before != Some(state));
-        Some(Searched { start: known.key.0.0, duration: known.duration, cores: known.cores, before })
+        self.searched.1 += usize::from(before.searched != Some(state));
+        Some(before)
     }
 
     /// Number of reservations of which no sooner start was searched in this state.
