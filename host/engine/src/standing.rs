@@ -1,4 +1,5 @@
-//! The reservations of the last pass, which the next pass drops, or makes anew one by one in the order of their starts.
+//! The reservations of the last pass, which the next pass drops, or makes anew one by one: in the order of their starts, or, while
+//! they are not listed, in the order in which the last pass made them.
 //!
 //! Must never know policies, resources or the reason of a reservation.
 
@@ -9,6 +10,10 @@ use fluxgate_formats::JobId;
 pub(crate) struct Standing {
     /// Number of reservations while they are not listed.
     unlisted: usize,
+    /// Each keeps its start if they are made anew in the order of the last pass.
+    keeps: bool,
+    /// Number of those that were made anew in that order.
+    made: usize,
     /// Start and job; `None` for one that was made anew.
     all: Vec<(f64, Option<JobId>)>,
     /// Those before this one were made anew.
@@ -19,6 +24,29 @@ impl Standing {
     /// This number of reservations, for [`list`](Self::list) to list.
     pub(crate) fn new(count: usize) -> Self {
         Standing { unlisted: count, ..Standing::default() }
+    }
+
+    /// The same, where each keeps its start if they are made anew in the order of the last pass.
+    pub(crate) fn unchanged(count: usize) -> Self {
+        Standing { keeps: true, ..Standing::new(count) }
+    }
+
+    /// The place, in the order of the last pass, of the reservation that keeps its start if it is the next one to be made anew.
+    pub(crate) fn next_made(&self) -> Option<usize> {
+        (self.keeps && self.unlisted > 0).then_some(self.made)
+    }
+
+    /// Takes out that of [`next_made`](Self::next_made).
+    pub(crate) fn take_made(&mut self) {
+        if self.next_made().is_some() {
+            self.unlisted -= 1;
+            self.made += 1;
+        }
+    }
+
+    /// True if [`list`](Self::list) would have an effect.
+    pub(crate) fn is_unlisted(&self) -> bool {
+        self.unlisted > 0
     }
 
     /// Lists the reservations in the order of their starts, if they are not listed yet.
@@ -36,7 +64,7 @@ impl Standing {
 
     /// True if there are this many, of which none was made anew or dropped yet.
     pub(crate) fn is_whole(&self, count: usize) -> bool {
-        count > 0 && self.unlisted == count
+        count > 0 && self.unlisted == count && self.made == 0
     }
 
     /// Takes all out while it is whole. Returns their number.
@@ -82,6 +110,22 @@ mod tests {
         assert!(standing.take_first(JobId(5)) && !standing.is_empty());
         assert_eq!(standing.take_rest(), [JobId(6)]);
         assert!(standing.is_empty() && standing.take_rest().is_empty());
+    }
+
+    #[test]
+    fn jobs_are_taken_in_the_order_of_the_last_pass_until_they_are_listed() {
+        assert_eq!(Standing::new(2).next_made(), None);
+        let mut standing = Standing::unchanged(3);
+        assert_eq!(standing.next_made(), Some(0));
+        standing.take_made();
+        assert_eq!((standing.next_made(), standing.is_whole(2)), (Some(1), false));
+        standing.list([(1.0, JobId(1)), (2.0, JobId(2))].into_iter());
+        assert_eq!((standing.next_made(), standing.is_unlisted()), (None, false));
+        standing.take_made();
+        assert_eq!(standing.take_rest(), [JobId(1), JobId(2)]);
+        let mut standing = Standing::unchanged(1);
+        standing.take_made();
+        assert!(standing.is_empty() && standing.next_made().is_none());
     }
 
     #[test]

@@ -63,6 +63,7 @@ pub use live::paths::{UnknownPath, VertexMarks};
 pub use live::placement::Placement;
 pub use live::places::REPLAYS_MAX;
 pub use live::queries::VertexCounts;
+pub use live::renewal::ReservationsState;
 pub use live::request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};
 pub use live::reservations::{RESERVATIONS_MAX, ReserveError};
 pub use live::resource_kinds::ResourceKind;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
-use fluxgate_graph::{Request, Resources};
+use fluxgate_graph::{Request, ReservationsState, Resources};
 
 use super::class::{Class, ClassKey};
 use super::groups::Groups;
@@ -45,6 +45,8 @@ pub(crate) struct Queue {
     pub(crate) wake: Option<f64>,
     /// Jobs with a reservation from the last pass, with their slots in the core of that pass.
     pub(crate) reserved: Vec<(JobId, Slot)>,
+    /// The state of the resources after that pass, if it made them in the order of this list.
+    pub(crate) reserved_in: Option<ReservationsState>,
     /// Serial of the last pass that was carried out.
     pub(crate) last_pass: u64,
     /// The first job without a reservation whose start was estimated, and the version of the resources at that time.

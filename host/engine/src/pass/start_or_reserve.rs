@@ -1,10 +1,16 @@
 //! Both decisions in one call: start now, or else reserve the earliest start.
 //!
 //! A pass that makes the reservations of the last pass anew in the order of their starts leaves them in the ledger: a
-//! reservation that cannot start earlier costs a look at the plan. With any other decision or question, those that were not
-//! made anew are dropped first. Must never know more than [`Pass::start`] and [`Pass::reserve`] do.
+//! reservation that cannot start earlier costs a look at the plan. So does a pass that makes them anew in the order of the last
+//! pass, as long as nothing came free sooner than was expected, and that costs no look: each keeps its start. With any other
+//! decision or question, those that were not made anew are dropped first.
+//!
+//! Must never know more than [`Pass::start`] and [`Pass::reserve`] do.
+
+use std::collections::BTreeSet;
 
 use fluxgate_formats::JobId;
+use fluxgate_graph::Placement;
 
 use super::{Pass, Refusal};
 use crate::core::Core;
@@ -31,8 +37,20 @@ impl Core {
             resources.unreserve_all(reserved.iter().map(|(id, _)| *id));
             return;
         }
-        self.standing = Standing::new(resources.reservation_count());
+        resources.offer_reservations();
+        let made_in = queues[queue as usize].reserved_in;
+        let unchanged = made_in == Some(resources.reservations_state());
+        let count = resources.reservation_count();
+        self.standing = if unchanged { Standing::unchanged(count) } else { Standing::new(count) };
     }
+}
+
+/// A reservation of the last pass that keeps its start.
+pub(super) enum Kept {
+    /// The job starts at this time, in seconds since the epoch, and cannot start now.
+    Until(f64),
+    /// Its time has come.
+    Due,
 }
 
 impl Pass {
@@ -43,6 +61,14 @@ impl Pass {
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
     pub fn start_or_reserve(&mut self, candidate: u32) -> Result<Result<Option<f64>, Refusal>, PolicyError> {
         self.undecided(candidate)?;
+        match self.kept(candidate).filter(|_| !self.at_limit()) {
+            Some(Kept::Until(start)) => {
+                self.keep(candidate, start);
+                return Ok(Ok(Some(start)));
+            }
+            Some(Kept::Due) if self.start_due(candidate)?.is_ok() => return Ok(Ok(None)),
+            _ => {}
+        }
         if self.is_standing(candidate) {
             match self.renew(candidate) {
                 Some(start) => return Ok(Ok(Some(start))),
@@ -66,6 +92,85 @@ impl Pass {
             self.core.resources.note_earliest(id, self.now);
         }
         Ok(answer.map(Some))
+    }
+
+    /// The state of a candidate whose reservation of the last pass is the next one to be made anew, if each keeps its start in this
+    /// order. They were the earliest starts, beside those before them, and since then no resources came free sooner than was
+    /// expected; so each is the earliest start again, once those before it were made anew or have started.
+    pub(super) fn kept(&self, slot: Slot) -> Option<Kept> {
+        if self.decided() >= self.core.config.reservations_max {
+            return None;
+        }
+        let place = self.standing.next_made()?;
+        let (next, _) = self.core.queues.get(self.queue as usize)?.reserved.get(place)?;
+        let job = self.core.job(slot).filter(|job| job.id == *next && can_be_renewed(job))?;
+        let start = job.t_estimate()?;
+        Some(if start > self.now { Kept::Until(start) } else { Kept::Due })
+    }
+
+    /// Makes the reservation of [`Pass::kept`] anew, with this start.
+    pub(super) fn keep(&mut self, slot: Slot, start: f64) {
+        self.standing.take_made();
+        self.blocked = true;
+        self.reserved_at(slot, start);
+        self.traced_reserve(slot, &Ok(start));
+    }
+
+    /// Starts the job of [`Pass::kept`], whose time has come. If that is refused, all that follows is searched anew.
+    fn start_due(&mut self, slot: Slot) -> Result<Result<(), Refusal>, PolicyError> {
+        self.standing.take_made();
+        if let Some(id) = self.core.job(slot).map(|job| job.id) {
+            self.core.resources.begin_reservation(id);
+        }
+        let answer = self.start_beside(slot, None)?;
+        if answer.is_err() {
+            self.drop_standing();
+        }
+        Ok(answer)
+    }
+
+    /// The answer of [`Pass::start`] for a candidate of [`Pass::kept`]; `None` if a search gives it. Then those that were not made
+    /// anew are dropped, unless counts refuse the start.
+    pub(super) fn start_kept(
+        &mut self,
+        slot: Slot,
+        placement: Option<Placement>,
+    ) -> Result<Option<Result<(), Refusal>>, PolicyError> {
+        let kept = self.kept(slot).filter(|_| placement.is_none());
+        if kept.is_some() {
+            self.undecided(slot)?;
+        }
+        match kept {
+            Some(Kept::Until(_)) if !self.fits_counts(slot) => {}
+            Some(Kept::Until(_)) => {
+                // Enough units are free for it, so a reservation that was made before it keeps them.
+                if let Some(first) = self.reserved.first().and_then(|(slot, _)| self.core.job(*slot)) {
+                    let first = first.id;
+                    let refusal = self.refuse_for(slot, first);
+                    self.traced_start(slot, &Err(refusal));
+                    return Ok(Some(Err(refusal)));
+                }
+                self.drop_standing();
+            }
+            Some(Kept::Due) if self.start_due(slot)?.is_ok() => return Ok(Some(Ok(()))),
+            Some(Kept::Due) | None => self.drop_standing(),
+        }
+        Ok(None)
+    }
+
+    /// False if too few resources are free for the candidate, whatever is reserved.
+    fn fits_counts(&self, slot: Slot) -> bool {
+        self.core.job(slot).is_some_and(|job| self.core.resources.could_fit_counts(&job.request))
+    }
+
+    /// Refuses a start for the reservation of another job.
+    fn refuse_for(&mut self, slot: Slot, reserved: JobId) -> Refusal {
+        if self.at_limit() {
+            return self.refuse(Refusal::Limit);
+        }
+        self.blocked = true;
+        self.set_reason(slot, Reason::Delays(reserved));
+        self.refuse(Refusal::DelaysReservation)
     }
 
     /// The number of this pass of all.
@@ -154,17 +259,20 @@ impl Pass {
         let id = self.core.job(slot)?.id;
         let start = self.core.resources.renew(id, self.now)?;
         self.blocked = true;
-        self.limits.change();
-        self.decide(slot);
-        self.core.stats.reservations += 1;
-        self.set_reason(slot, Reason::Reserved);
-        self.reserved.push((slot, start));
+        self.reserved_at(slot, start);
         self.traced_reserve(slot, &Ok(start));
         Some(start)
     }
 
     fn list_standing(&mut self) {
-        self.standing.list(self.core.resources.reservations().map(|(id, start, _)| (start, id)));
+        if !self.standing.is_unlisted() {
+            return;
+        }
+        // Those that were made anew in this pass are not among them.
+        let made: BTreeSet<JobId> =
+            self.reserved.iter().filter_map(|(slot, _)| Some(self.core.job(*slot)?.id)).collect();
+        let all = self.core.resources.reservations().filter(|(id, ..)| !made.contains(id));
+        self.standing.list(all.map(|(id, start, _)| (start, id)));
     }
 
     /// Drops the reservations of the last pass that were not made anew.

@@ -95,6 +95,36 @@ fn conservative(name: &str, one: bool, skip: usize) -> Engine {
     engine
 }
 
+/// Backfilling behind `depth` reservations in the order of the queue, with one call or with two. The reservations of the last pass are
+/// dropped at first if it `drops` them.
+fn in_queue_order(name: &str, depth: usize, one: bool, drops: bool) -> Engine {
+    let script = Script::named(name).run(move |pass| {
+        if drops && let Some(first) = pass.next() {
+            pass.earliest(first)?;
+            pass.rewind();
+        }
+        let mut heads = 0;
+        while heads < depth {
+            let Some(c) = pass.next() else { return Ok(()) };
+            let reserved = match one {
+                true => pass.start_or_reserve(c)?,
+                false => match pass.start(c, None)? {
+                    Err(Refusal::Busy | Refusal::DelaysReservation) => pass.reserve(c)?.map(Some),
+                    started => started.map(|()| None),
+                },
+            };
+            heads += usize::from(matches!(reserved, Ok(Some(_))));
+        }
+        while let Some(c) = pass.next_fitting() {
+            let _ = pass.start(c, None)?;
+        }
+        Ok(())
+    });
+    let mut engine = engine(4, 2);
+    install(&mut engine, script, 0.0);
+    engine
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     /// Cores, and seconds; 0 is no limit.
@@ -107,6 +137,8 @@ enum Op {
     Later(u32),
     /// The waiting job at this position is withdrawn.
     Cancel(usize),
+    /// The waiting job at this position gets this priority.
+    Prioritize(usize, u32),
     Node(u32, bool),
 }
 
@@ -117,8 +149,81 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (1u32..40).prop_map(Op::OnTime),
         1 => (1u32..20).prop_map(Op::Later),
         1 => (0usize..20).prop_map(Op::Cancel),
+        1 => (0usize..20, 1u32..31).prop_map(|(at, priority)| Op::Prioritize(at, priority)),
         1 => (0u32..4, any::<bool>()).prop_map(|(n, up)| Op::Node(n, up)),
     ]
+}
+
+/// The same starts, reservations and reasons of both after each of these.
+fn agree(mut both: [Engine; 2], ops: Vec<Op>) -> Result<(), TestCaseError> {
+    let (mut now, mut next) = (0.0, 0);
+    let mut waiting: Vec<u64> = Vec::new();
+    // With expected ends.
+    let mut running: Vec<(f64, u64)> = Vec::new();
+    let mut lasts: BTreeMap<u64, f64> = BTreeMap::new();
+    for op in ops {
+        let mut events = Vec::new();
+        match op {
+            Op::Submit(slots, length) => {
+                next += 1;
+                waiting.push(next);
+                lasts.insert(next, if length == 0 { f64::INFINITY } else { f64::from(length) });
+                events.push(alloc(next, cores(slots, f64::from(length))));
+            }
+            Op::End(at) if !running.is_empty() => events.push(free(running.remove(at % running.len()).1)),
+            Op::OnTime(by) => {
+                // To the next end, if there is one so soon.
+                running.sort_by(|a, b| a.0.total_cmp(&b.0));
+                let until = now + f64::from(by);
+                let end = running.first().map_or(until, |(end, _)| end.clamp(now, until));
+                now = end;
+                while running.first().is_some_and(|(end, _)| *end <= now) {
+                    events.push(free(running.remove(0).1));
+                }
+            }
+            Op::Later(by) => now += f64::from(by),
+            Op::Cancel(at) if !waiting.is_empty() => {
+                events.push(Event::Cancel { id: JobId(waiting.remove(at % waiting.len())) });
+            }
+            Op::Prioritize(at, priority) if !waiting.is_empty() => {
+                events.push(Event::Prioritize { jobs: vec![(JobId(waiting[at % waiting.len()]), priority)] });
+            }
+            Op::Node(n, up) => {
+                let node = n.to_string().parse().unwrap();
+                events.push(if up { Event::Up(node) } else { Event::Down(node) });
+            }
+            _ => {}
+        }
+        let outs = both.each_mut().map(|engine| {
+            for event in &events {
+                engine.step(event.clone(), now);
+            }
+            let starts = started(&engine.pass(now));
+            for id in &starts {
+                engine.step(Event::Committed { id: JobId(*id) }, now);
+            }
+            starts
+        });
+        prop_assert_eq!(&outs[0], &outs[1]);
+        let sorted = |engine: &Engine| {
+            let mut all = reservations(engine);
+            all.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+            all
+        };
+        prop_assert_eq!(sorted(&both[0]), sorted(&both[1]));
+        for id in &waiting {
+            // A job that would delay several reservations is told of the one that its search met first, and searches differ.
+            let why = both.each_ref().map(|engine| {
+                let reason = engine.explain(JobId(*id), now).and_then(|why| why.reason.clone());
+                let delays = matches!(reason, Some(Reason::Delays(_)));
+                (delays, reason.filter(|_| !delays))
+            });
+            prop_assert_eq!(&why[0], &why[1]);
+        }
+        waiting.retain(|id| !outs[0].contains(id));
+        running.extend(outs[0].iter().map(|id| (now + lasts[id], *id)));
+    }
+    Ok(())
 }
 
 proptest! {
@@ -128,72 +233,38 @@ proptest! {
         skip in prop_oneof![4 => Just(0usize), 1 => 1usize..6],
         ops in prop::collection::vec(op(), 1..120),
     ) {
-        let mut both = [conservative("two", false, skip), conservative("one", true, skip)];
-        let (mut now, mut next) = (0.0, 0);
-        let mut waiting: Vec<u64> = Vec::new();
-        // With expected ends.
-        let mut running: Vec<(f64, u64)> = Vec::new();
-        let mut lasts: BTreeMap<u64, f64> = BTreeMap::new();
-        for op in ops {
-            let mut events = Vec::new();
-            match op {
-                Op::Submit(slots, length) => {
-                    next += 1;
-                    waiting.push(next);
-                    lasts.insert(next, if length == 0 { f64::INFINITY } else { f64::from(length) });
-                    events.push(alloc(next, cores(slots, f64::from(length))));
-                }
-                Op::End(at) if !running.is_empty() => events.push(free(running.remove(at % running.len()).1)),
-                Op::OnTime(by) => {
-                    // To the next end, if there is one so soon.
-                    running.sort_by(|a, b| a.0.total_cmp(&b.0));
-                    let until = now + f64::from(by);
-                    let end = running.first().map_or(until, |(end, _)| end.clamp(now, until));
-                    now = end;
-                    while running.first().is_some_and(|(end, _)| *end <= now) {
-                        events.push(free(running.remove(0).1));
-                    }
-                }
-                Op::Later(by) => now += f64::from(by),
-                Op::Cancel(at) if !waiting.is_empty() => {
-                    events.push(Event::Cancel { id: JobId(waiting.remove(at % waiting.len())) });
-                }
-                Op::Node(n, up) => {
-                    let node = n.to_string().parse().unwrap();
-                    events.push(if up { Event::Up(node) } else { Event::Down(node) });
-                }
-                _ => {}
-            }
-            let outs = both.each_mut().map(|engine| {
-                for event in &events {
-                    engine.step(event.clone(), now);
-                }
-                let starts = started(&engine.pass(now));
-                for id in &starts {
-                    engine.step(Event::Committed { id: JobId(*id) }, now);
-                }
-                starts
-            });
-            prop_assert_eq!(&outs[0], &outs[1]);
-            let sorted = |engine: &Engine| {
-                let mut all = reservations(engine);
-                all.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
-                all
-            };
-            prop_assert_eq!(sorted(&both[0]), sorted(&both[1]));
-            for id in &waiting {
-                // A job that would delay several reservations is told of the one that its search met first, and searches differ.
-                let why = both.each_ref().map(|engine| {
-                    let reason = engine.explain(JobId(*id), now).and_then(|why| why.reason.clone());
-                    let delays = matches!(reason, Some(Reason::Delays(_)));
-                    (delays, reason.filter(|_| !delays))
-                });
-                prop_assert_eq!(&why[0], &why[1]);
-            }
-            waiting.retain(|id| !outs[0].contains(id));
-            running.extend(outs[0].iter().map(|id| (now + lasts[id], *id)));
-        }
+        agree([conservative("two", false, skip), conservative("one", true, skip)], ops)?;
     }
+
+    #[test]
+    fn reservations_kept_in_the_order_of_the_last_pass_are_those_that_are_dropped_and_made(
+        depth in 1..8usize,
+        one: bool,
+        ops in prop::collection::vec(op(), 1..120),
+    ) {
+        agree([in_queue_order("drops", depth, false, true), in_queue_order("keeps", depth, one, false)], ops)?;
+    }
+}
+
+#[test]
+fn a_pass_in_which_nothing_came_free_searches_nothing_again() {
+    let mut engine = in_queue_order("keeps", 3, true, false);
+    let wait = [1, 2, 3, 4].map(|id| alloc(id, cores(if id == 1 { 7 } else { 8 }, 10.0)));
+    wait.into_iter().for_each(|event| drop(engine.step(event, 0.0)));
+    assert_eq!(started(&engine.pass(0.0)), [1]);
+    let reserved = [(JobId(2), 10.0), (JobId(3), 20.0), (JobId(4), 30.0)];
+    assert_eq!(reservations(&engine), reserved);
+    let changes = |engine: &Engine| (engine.resources().version(), engine.stats().reservations);
+    let before = changes(&engine);
+    engine.step(alloc(5, cores(2, 1.0)), 1.0);
+    assert!(started(&engine.pass(1.0)).is_empty());
+    assert_eq!(changes(&engine), (before.0 + 1, before.1 + 3), "each is in the ledger as it was");
+    engine.step(free(1), 10.0);
+    assert_eq!(started(&engine.pass(10.0)), [2]);
+    assert_eq!(reservations(&engine), [(JobId(3), 20.0), (JobId(4), 30.0), (JobId(5), 40.0)]);
+    engine.step(free(2), 15.0);
+    assert_eq!(started(&engine.pass(15.0)), [3], "job 2 has ended early");
+    assert_eq!(reservations(&engine), [(JobId(4), 25.0), (JobId(5), 35.0)]);
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(crate) mod prefer;
 pub(crate) mod profile;
 pub(crate) mod queries;
 pub(crate) mod ranking;
-mod renewal;
+pub(crate) mod renewal;
 pub(crate) mod request;
 pub(crate) mod reservations;
 pub(crate) mod resource_kinds;

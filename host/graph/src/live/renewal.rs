@@ -23,6 +23,11 @@ use crate::live::plan::Plan;
 use crate::live::reservations::Reservation;
 use crate::live::resources::Resources;
 
+/// A state of resources and reservations: equal as long as nothing came free sooner than expected, and no reservation was dropped or
+/// starts sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReservationsState((u64, u64));
+
 /// Whether resources came free sooner than expected.
 #[derive(Debug, Clone)]
 pub(crate) struct Sooner {
@@ -112,6 +117,41 @@ impl Resources {
         !reservations.any_until(now) && reservations.not_searched_in(state) == 0
     }
 
+    /// The state of resources and reservations now. As long as it stays that of [`settle_reservations`](Self::settle_reservations), and
+    /// [`can_renew`](Self::can_renew) is true, the starts of jobs that request a number of cores on any nodes, and were reserved their earliest
+    /// starts one after the other, are their earliest starts again in this order, until these have come.
+    pub fn reservations_state(&mut self) -> ReservationsState {
+        ReservationsState(self.planning.sooner.state(self.epoch))
+    }
+
+    /// The state after reservations were made at `now`; `None` if windows meet them.
+    pub fn settle_reservations(&mut self, now: f64) -> Option<ReservationsState> {
+        self.planning.sooner.seen_at(now);
+        (!self.meets_any_window(now)).then(|| self.reservations_state())
+    }
+
+    /// Reservations that stay in the ledger are about to be made anew: as many changes as if they were dropped.
+    pub fn offer_reservations(&mut self) {
+        self.changed(false, false);
+    }
+
+    /// Drops the reservation of a job that is to start at its reserved time, which is now, where [`can_renew`](Self::can_renew) was true. That
+    /// frees nothing, if the job starts.
+    pub fn begin_reservation(&mut self, id: JobId) {
+        let Some((start, duration)) = self.machine.reservations.get(id).map(|of| (of.start, of.duration))
+        else {
+            return;
+        };
+        self.planning.sooner.starts(id, start + duration);
+        self.drop_for_start(id, start);
+    }
+
+    fn drop_for_start(&mut self, id: JobId, start: f64) {
+        self.machine.reservations.remove(id);
+        self.keep_in_step(|plan, _| plan.yielded(id, start));
+        self.changed(false, false);
+    }
+
     /// Notes that a reservation of a number of cores on any nodes has the earliest start beside all others, as a search at `now` has
     /// found. No effect if another reservation was not made anew since something came free sooner: it may start sooner, too.
     pub fn note_earliest(&mut self, id: JobId, now: f64) {
@@ -149,9 +189,7 @@ impl Resources {
             planning.sooner.advance();
         }
         if sooner <= now {
-            self.machine.reservations.remove(id);
-            self.keep_in_step(|plan, _| plan.yielded(id, start));
-            self.changed(false, false);
+            self.drop_for_start(id, start);
             return None;
         }
         self.machine.reservations.move_to(id, sooner);
