@@ -103,6 +103,9 @@ struct Step {
 /// remove its reservations one by one.
 const STEPS_KEPT: usize = 16;
 
+/// Reservations of a plan that costs less to make without reservations than to remove them one by one.
+const STEPS_REMADE: usize = 3;
+
 /// Most blocks of a profile beyond twice those of its construction. Steps in the past, and steps between equal numbers, are
 /// dropped only when the profile is rebuilt.
 const BLOCKS_MORE: usize = 16;
@@ -251,6 +254,25 @@ impl CountPlan {
         }
         let Some(at) = self.steps.iter().position(|step| step.id == id) else { return false };
         self.drop_step(at);
+        true
+    }
+
+    /// Removes all reservations; false if the plan must be rebuilt. `now` is the time of the plan.
+    pub(crate) fn cleared(&mut self, machine: &Machine, now: f64) -> bool {
+        if self.is_to_be_made_again() {
+            return false;
+        }
+        if self.steps.len() < STEPS_REMADE {
+            while !self.steps.is_empty() {
+                self.drop_step(self.steps.len() - 1);
+            }
+            return true;
+        }
+        // Without reservations the running jobs tell it.
+        self.steps.clear();
+        (self.moved, self.late) = (0, 0);
+        self.free = self.units.profiles(machine, now);
+        self.blocks = self.free.0.blocks() + self.free.1.blocks();
         true
     }
 

@@ -267,6 +267,9 @@ impl Index {
     }
 
     fn change(&mut self, graph: &Graph, node: u32, edit: impl FnOnce(&mut [u64])) {
+        if graph.nodes.len() == 1 {
+            return self.change_only(graph, edit);
+        }
         let old = self.of_node[node as usize];
         let mut free = std::mem::take(&mut self.scratch);
         free.clear();
@@ -291,6 +294,21 @@ impl Index {
             self.list(node, new);
         }
         self.pack();
+    }
+
+    /// The same on a machine of one node, whose only state changes in place.
+    fn change_only(&mut self, graph: &Graph, edit: impl FnOnce(&mut [u64])) {
+        let up = self.status[0] == Status::Up;
+        let it = &mut self.states[0];
+        edit(&mut it.free);
+        it.template = graph.nodes[0].template;
+        let template = graph.template(0);
+        (it.cores, it.gpus) = template.core_gpu_units(&it.free);
+        (it.idle, it.counted) = (*it.free == *template.idle, template.node);
+        if up {
+            let (counted, idle) = (u64::from(it.counted), u64::from(it.idle && it.counted));
+            self.free = Free { nodes: counted, idle, cores: it.cores, gpus: it.gpus };
+        }
     }
 
     /// Drops states without nodes once there are many. A long run meets many states, but few at a time.

@@ -343,28 +343,15 @@ impl Ledger {
         id: JobId,
         ranks: Option<&Idset>,
     ) -> Result<bool, LedgerError> {
-        let allocation = self.jobs.get_mut(&id).ok_or(LedgerError::Unknown(id))?;
-        let goes = |take: &Take| match (ranks, graph.nodes.get(take.node as usize)) {
-            (Some(ranks), Some(node)) => ranks.contains(node.rank),
-            (Some(_), None) => false,
-            (None, _) => true,
+        let (gone, ended, last) = match ranks {
+            Some(ranks) => self.release_on(graph, id, ranks)?,
+            None => {
+                let Allocation { takes, flows, end, .. } =
+                    self.jobs.remove(&id).ok_or(LedgerError::Unknown(id))?;
+                self.ends.remove(&(TotalF64(end), id));
+                (takes, flows.into_vec(), true)
+            }
         };
-        let (gone, kept): (Vec<Take>, Vec<Take>) =
-            std::mem::take(&mut allocation.takes).into_iter().partition(goes);
-        allocation.takes = kept;
-        (allocation.cores, allocation.gpus) = count(graph, &allocation.takes);
-        let last = allocation.takes.is_empty();
-        let ends = |flow: &Flow| {
-            last || ranks.is_none_or(|ranks| ranks.contains(graph.nodes[flow.node as usize].rank))
-        };
-        let (ended, flows): (Vec<Flow>, Vec<Flow>) =
-            std::mem::take(&mut allocation.flows).into_iter().partition(ends);
-        allocation.flows = flows.into();
-        let end = allocation.end;
-        if last {
-            self.jobs.remove(&id);
-            self.ends.remove(&(TotalF64(end), id));
-        }
         for take in &gone {
             if let What::Members(bits) = &take.what {
                 let start = graph.vertices[take.vertex as usize].bits as usize;
@@ -384,6 +371,31 @@ impl Ledger {
             index.give(graph, node, &taken);
         }
         Ok(last)
+    }
+
+    /// Takes what a job holds on some ranks out of its allocation: takes, flows, and whether nothing is left.
+    fn release_on(
+        &mut self,
+        graph: &Graph,
+        id: JobId,
+        ranks: &Idset,
+    ) -> Result<(Vec<Take>, Vec<Flow>, bool), LedgerError> {
+        let allocation = self.jobs.get_mut(&id).ok_or(LedgerError::Unknown(id))?;
+        let on = |node: u32| graph.nodes.get(node as usize).is_some_and(|node| ranks.contains(node.rank));
+        let (gone, kept): (Vec<Take>, Vec<Take>) =
+            std::mem::take(&mut allocation.takes).into_iter().partition(|take| on(take.node));
+        allocation.takes = kept;
+        (allocation.cores, allocation.gpus) = count(graph, &allocation.takes);
+        let last = allocation.takes.is_empty();
+        let (ended, flows): (Vec<Flow>, Vec<Flow>) =
+            std::mem::take(&mut allocation.flows).into_iter().partition(|flow| last || on(flow.node));
+        allocation.flows = flows.into();
+        if last {
+            let end = allocation.end;
+            self.jobs.remove(&id);
+            self.ends.remove(&(TotalF64(end), id));
+        }
+        Ok((gone, ended, last))
     }
 
     /// Sets the expected end; returns the former one.

@@ -385,8 +385,8 @@ impl Plan {
         self.changed() && self.counts.as_mut().is_some_and(|counts| counts.unreserved(id))
     }
 
-    /// Removes all reservations, which are those of these jobs; false if the plan must be rebuilt.
-    pub(crate) fn cleared(&mut self, machine: &Machine, ids: &[JobId]) -> bool {
+    /// Removes all reservations; false if the plan must be rebuilt.
+    pub(crate) fn cleared(&mut self, machine: &Machine) -> bool {
         let made = self.made.take();
         if self.is_expired() {
             return self.changed();
@@ -398,7 +398,7 @@ impl Plan {
         self.changed();
         self.parked = places.zip(made).map(|(places, made)| Parked::new(places, made));
         match &mut self.counts {
-            Some(counts) => ids.iter().all(|id| counts.unreserved(*id)),
+            Some(counts) => counts.cleared(machine, self.now),
             None => self.parked.is_some(),
         }
     }
@@ -471,9 +471,14 @@ impl Plan {
         self.until == f64::NEG_INFINITY
     }
 
+    /// See [`CountPlan::admits`].
+    pub(crate) fn admits(&self, machine: &Machine, request: &Request, end: f64) -> Option<Option<Delay>> {
+        self.counts.as_ref()?.admits(machine, request, end)
+    }
+
     /// The reservation that a start now until `end` would delay, where counts decide that without a search.
     pub(crate) fn delayed(&self, machine: &Machine, request: &Request, end: f64) -> Option<Delay> {
-        self.counts.as_ref()?.admits(machine, request, end)?
+        self.admits(machine, request, end)?
     }
 
     /// See [`CountPlan::core_limits`].

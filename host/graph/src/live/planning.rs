@@ -39,6 +39,8 @@ pub(crate) struct Planning {
     earliest: FxHashMap<(ShapeId, u64), (u64, u64, Option<f64>)>,
     /// The same by shape, beside running jobs alone: no duration matters, and no window.
     alone: FxHashMap<ShapeId, (u64, u64, Option<f64>)>,
+    /// On a pool: the selection of each fixed number of cores.
+    pub(crate) pooled: FxHashMap<ShapeId, Selection>,
     /// Number of searches for a start.
     searches: u64,
     /// Whether resources came free sooner than expected.
@@ -54,6 +56,7 @@ impl Clone for Planning {
             window_misses: self.window_misses.clone(),
             earliest: FxHashMap::default(),
             alone: FxHashMap::default(),
+            pooled: FxHashMap::default(),
             searches: self.searches,
             sooner: self.sooner.clone(),
         }
@@ -93,7 +96,14 @@ impl Resources {
         end: f64,
         placement: Placement,
     ) -> Result<Selection, NoFit> {
-        if !self.could_fit_counts(request) || self.is_known_miss(request) {
+        if !self.could_fit_counts(request) {
+            return Err(NoFit::Busy);
+        }
+        if let Some(answer) = self.match_in_pool(request, now, end) {
+            self.planning.searches += 1;
+            return answer;
+        }
+        if self.is_known_miss(request) {
             return Err(NoFit::Busy);
         }
         let windowed = self.machine.windowed(request, now, end);
@@ -131,11 +141,12 @@ impl Resources {
             return Err(NoFit::Window(miss.window, miss.latest(now)));
         }
         let choose = |found| self.machine.ledger.choose(&self.machine.graph, &found, placement.is_high());
-        let selection = found.ok().and_then(choose);
-        selection.ok_or_else(|| {
+        let Some(selection) = found.ok().and_then(choose) else {
             self.note_miss(request);
-            NoFit::Busy
-        })
+            return Err(NoFit::Busy);
+        };
+        self.note_pooled(request, &selection);
+        Ok(selection)
     }
 
     /// Notes that a request which does not fit beside windows would fit without them; `None` if it would not.

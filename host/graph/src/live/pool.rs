@@ -8,7 +8,11 @@ use fluxgate_formats::Idset;
 
 use crate::layout::builder::{GraphBuilder, GraphError, Pool};
 use crate::layout::vertex::Ids;
+use crate::live::cache::{CACHE_MAX, remember};
+use crate::live::error::NoFit;
+use crate::live::request::Request;
 use crate::live::resources::{Resources, Totals};
+use crate::live::take::Selection;
 
 /// The nodes that count in totals of a machine and are not in its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +39,41 @@ impl Resources {
         made.set_up(&Idset::from_iter([0]));
         made.uncounted = Some(Uncounted { nodes });
         Ok(made)
+    }
+}
+
+impl Resources {
+    /// The selection of a request on a pool, whatever is free: always the same for a fixed number of cores. `None` if it is not known.
+    pub(crate) fn pooled(&self, request: &Request) -> Option<&Selection> {
+        self.uncounted.and_then(|_| self.planning.pooled.get(&request.shape))
+    }
+
+    /// Notes the selection that a search on a pool has found.
+    pub(crate) fn note_pooled(&mut self, request: &Request, selection: &Selection) {
+        let fixed = self.uncounted.is_some() && request.fixed && request.plain_cores().is_some();
+        if fixed && self.machine.calendar.is_empty() {
+            remember(&mut self.planning.pooled, CACHE_MAX, request.shape, selection.clone());
+        }
+    }
+
+    /// [`match_now`](Self::match_now) where the selection is known and enough cores are free, so that counts decide. `None` if they do not.
+    pub(crate) fn match_in_pool(
+        &mut self,
+        request: &Request,
+        now: f64,
+        end: f64,
+    ) -> Option<Result<Selection, NoFit>> {
+        self.pooled(request)?;
+        if !self.machine.calendar.is_empty() {
+            return None;
+        }
+        if self.machine.reservations.any_before(end) {
+            let delay = self.with_plan(now, |plan, machine| plan.admits(machine, request, end))?;
+            if let Some((id, latest)) = delay {
+                return Some(Err(NoFit::WouldDelay(id, latest)));
+            }
+        }
+        self.pooled(request).cloned().map(Ok)
     }
 }
 

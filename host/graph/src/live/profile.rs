@@ -1,7 +1,8 @@
 //! A profile: free units as a step function of time, for many queries and small changes.
 //!
-//! Steps are stored in short blocks, each with its minimum and maximum. A search skips a block by these, and a change
-//! touches few blocks, so a thousand reservations can be replanned at every event.
+//! Steps are stored in short blocks, each with bounds of its minimum and maximum. A search skips a block by these, and a change
+//! touches few blocks, so a thousand reservations can be replanned at every event. Changes of a part of a block widen its bounds,
+//! which are computed anew after some changes.
 //!
 //! This module must never know what the units are.
 
@@ -9,6 +10,9 @@ use std::sync::Arc;
 
 /// Steps of a block before it is split, in a profile of few blocks.
 const BLOCK_MAX: usize = 64;
+
+/// Most changes of a part of a block before its bounds are computed anew.
+const LOOSE_MAX: u8 = 15;
 
 /// From `time` on, until the next step, `free` units and those of its block are free.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,14 +29,18 @@ struct Block {
     more: i64,
     /// Never empty; in order of time. Shared by the copies of a profile until it changes.
     steps: Arc<Vec<Step>>,
+    /// No step has fewer free units.
     least: u64,
+    /// No step has more free units.
     most: u64,
+    /// Changes of a part of it since its bounds were computed.
+    loose: u8,
 }
 
 impl Block {
     fn of(steps: Vec<Step>, more: i64) -> Block {
         let begin = steps.first().map_or(f64::NEG_INFINITY, |step| step.time);
-        let mut block = Block { begin, more, steps: Arc::new(steps), least: 0, most: 0 };
+        let mut block = Block { begin, more, steps: Arc::new(steps), least: 0, most: 0, loose: 0 };
         block.measure();
         block
     }
@@ -41,7 +49,19 @@ impl Block {
         let of = |free: Option<i64>| free.map_or(0, |free| (free + self.more) as u64);
         let (least, most) =
             (self.steps.iter().map(|s| s.free).min(), self.steps.iter().map(|s| s.free).max());
-        (self.least, self.most) = (of(least), of(most));
+        (self.least, self.most, self.loose) = (of(least), of(most), 0);
+    }
+
+    /// Widens the bounds by a change of some steps.
+    fn widen(&mut self, change: i64) {
+        self.loose += 1;
+        if self.loose > LOOSE_MAX {
+            self.measure();
+        } else if change < 0 {
+            self.least = self.least.saturating_add_signed(change);
+        } else {
+            self.most = self.most.saturating_add_signed(change);
+        }
     }
 
     /// Free units of a step.
@@ -282,7 +302,7 @@ impl Profile {
             } else {
                 let steps = Arc::make_mut(&mut it.steps)[step..].iter_mut();
                 steps.take_while(|s| s.time < end).for_each(|step| step.free += change);
-                it.measure();
+                it.widen(change);
             }
             (block, step) = (block + 1, 0);
         }

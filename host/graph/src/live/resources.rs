@@ -424,7 +424,7 @@ impl Resources {
     fn unreserved(&mut self, ids: &[JobId]) {
         self.planning.sooner.advance();
         if self.machine.reservations.is_empty() {
-            self.keep_in_step(|plan, machine| plan.cleared(machine, ids));
+            self.keep_in_step(|plan, machine| plan.cleared(machine));
         } else {
             for id in ids {
                 self.keep_in_step(|plan, _| plan.unreserved(*id));
