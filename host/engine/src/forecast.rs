@@ -73,7 +73,7 @@ impl Queue {
         let order = self.order();
         let mut native = self.native.values();
         std::iter::from_fn(move || match order {
-            Some(order) => walk.next(order).map(|(_, slot)| slot),
+            Some(order) => walk.next(order, None),
             None => native.next().copied(),
         })
     }

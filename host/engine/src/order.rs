@@ -42,6 +42,9 @@ pub(crate) struct OrderKey {
 impl Ord for OrderKey {
     /// Expedited jobs (priority 2^32-1) come first under every policy; then the fields decide in their order.
     fn cmp(&self, other: &Self) -> Ordering {
+        if (self.key, self.inverse_priority) == (other.key, other.inverse_priority) {
+            return (self.t_submit, self.id).cmp(&(other.t_submit, other.id));
+        }
         let fields = |of: &Self| (of.inverse_priority > 0, of.key, of.inverse_priority, of.t_submit, of.id);
         fields(self).cmp(&fields(other))
     }
@@ -61,6 +64,12 @@ impl OrderKey {
             t_submit: TotalF64(t_submit),
             id,
         }
+    }
+
+    /// True if no policy gave it a key: then it is the position in Flux's own order.
+    fn is_native(&self) -> bool {
+        let key = self.key;
+        key == TotalF64(0.0)
     }
 
     /// The RFC 27 priority.
@@ -85,13 +94,17 @@ pub(crate) struct Order {
     heads: Trees,
     /// All jobs in one vector, while walks visit all of them.
     listed: Listed,
+    /// Number of jobs with a key of the policy.
+    keyed: usize,
 }
 
 impl Order {
     /// Adds a job of this size to its class. `fewest` are the fewest cores of the class, [`PARKED`] while it is parked.
     pub(crate) fn insert(&mut self, class: ClassId, fewest: u32, key: OrderKey, size: Size, slot: Slot) {
         let head = self.members.first(class);
+        let before = self.members.len();
         self.members.insert(class, key, size, slot);
+        self.keyed += usize::from(!key.is_native() && self.members.len() > before);
         self.listed.insert((key, class, slot));
         if head.is_none_or(|h| key < h) {
             if let Some(h) = head {
@@ -107,6 +120,7 @@ impl Order {
         if !self.members.remove(class, key) {
             return;
         }
+        self.keyed -= usize::from(!key.is_native());
         self.listed.remove(key);
         if !was_head {
             return;
@@ -122,6 +136,14 @@ impl Order {
         if let Some(head) = self.members.first(class) {
             self.heads.insert(HEADS, head, (fewest, 0.0), class);
         }
+    }
+
+    /// The list of all jobs in Flux's own order, if it has the jobs of this order in this order.
+    pub(crate) fn same_as<'a>(
+        &self,
+        native: &'a BTreeMap<OrderKey, Slot>,
+    ) -> Option<&'a BTreeMap<OrderKey, Slot>> {
+        (self.keyed == 0 && self.members.len() == native.len()).then_some(native)
     }
 
     /// Prepares for the next step of a walk with [`Walk::next`].
@@ -159,29 +181,37 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// The next job after the cursor.
-    pub(crate) fn next(&mut self, order: &Order) -> Option<(ClassId, Slot)> {
-        let next = match order.listed.jobs() {
-            Some(jobs) => self.next_listed(jobs),
-            None => self.next_in_trees(order),
+    /// The next job after the cursor. `sorted` is the order as a map, if there is one.
+    pub(crate) fn next(&mut self, order: &Order, sorted: Option<&BTreeMap<OrderKey, Slot>>) -> Option<Slot> {
+        let next = match (order.listed.jobs(), sorted) {
+            (Some(jobs), _) => self.next_listed(jobs),
+            (None, Some(sorted)) => self.next_sorted(sorted),
+            (None, None) => self.next_in_trees(order).map(|(_, slot)| slot),
         };
         self.visits += usize::from(next.is_some());
         next
     }
 
+    /// The same where the order is a map. Classes are left as in [`next_listed`](Self::next_listed).
+    fn next_sorted(&mut self, sorted: &BTreeMap<OrderKey, Slot>) -> Option<Slot> {
+        let (key, slot) = sorted.range((after(&self.pos), Unbounded)).next()?;
+        self.pos = Some(*key);
+        Some(*slot)
+    }
+
     /// The same where the order has a list. The classes that were touched are left as they are: those behind the
     /// cursor are looked up again when they are needed.
-    fn next_listed(&mut self, jobs: &[listed::Entry]) -> Option<(ClassId, Slot)> {
+    fn next_listed(&mut self, jobs: &[listed::Entry]) -> Option<Slot> {
         if let Some(pos) = self.pos {
             let behind = self.place.checked_sub(1).and_then(|last| jobs.get(last));
             if behind.is_none_or(|(key, ..)| *key != pos) {
                 self.place = jobs.partition_point(|(key, ..)| *key <= pos);
             }
         }
-        let (key, class, slot) = *jobs.get(self.place)?;
+        let (key, _, slot) = *jobs.get(self.place)?;
         self.place += 1;
         self.pos = Some(key);
-        Some((class, slot))
+        Some(slot)
     }
 
     fn next_in_trees(&mut self, order: &Order) -> Option<(ClassId, Slot)> {
@@ -280,7 +310,7 @@ mod tests {
 
     fn walk_all(order: &Order) -> Vec<Slot> {
         let mut walk = Walk::default();
-        std::iter::from_fn(|| walk.next(order)).map(|(_, s)| s).collect()
+        std::iter::from_fn(|| walk.next(order, None)).collect()
     }
 
     #[test]
@@ -308,9 +338,9 @@ mod tests {
         assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 1)));
         assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 3)));
         // Jobs 0 and 2 are behind the cursor now; 4 and 5 are not.
-        assert_eq!(walk.next(&order), Some((0, 4)));
-        assert_eq!(walk.next(&order), Some((1, 5)));
-        assert_eq!(walk.next(&order), None);
+        assert_eq!(walk.next(&order, None), Some(4));
+        assert_eq!(walk.next(&order, None), Some(5));
+        assert_eq!(walk.next(&order, None), None);
     }
 
     proptest! {
@@ -320,9 +350,11 @@ mod tests {
             parked in prop::collection::btree_set(0u32..7, 0..4),
             free in 0u32..7,
             gone in prop::collection::vec(0usize..60, 0..20),
-            calls in prop::collection::vec((any::<bool>(), 0u32..7), 0..80),
+            calls in prop::collection::vec((any::<bool>(), 0u32..7, any::<bool>()), 0..80),
             listed in 0u8..5,
+            keyed: bool,
         ) {
+            let key = |n: u64| OrderKey::new(if keyed { n as f64 } else { 0.0 }, 16, 0.0, JobId(n));
             // A class requests as many cores as its number.
             let fewest = |class: ClassId| if parked.contains(&class) { PARKED } else { class };
             let mut order = Order::default();
@@ -348,12 +380,15 @@ mod tests {
             let sorted: Vec<Slot> = model.values().map(|(.., s)| *s).collect();
             prop_assert_eq!(order.head(), sorted.first().copied());
             prop_assert_eq!(walk_all(&order), sorted);
+            let native: BTreeMap<OrderKey, Slot> = model.iter().map(|(k, (.., s))| (*k, *s)).collect();
+            prop_assert_eq!(order.same_as(&native).is_some(), !keyed || model.keys().all(OrderKey::is_native));
+            prop_assert!(model.is_empty() || order.same_as(&BTreeMap::new()).is_none(), "it has other jobs");
 
             // The longest allowed duration of each class, which decreases.
             let mut longest = [4.0; 7];
             let mut walk = Walk::default();
             let mut pos: Option<OrderKey> = None;
-            for (number, (fitting, shorter)) in calls.into_iter().enumerate() {
+            for (number, (fitting, shorter, sorted)) in calls.into_iter().enumerate() {
                 // A list may be made in the middle of a walk.
                 if listed == 4 && number == 10 {
                     list(&mut order);
@@ -362,9 +397,10 @@ mod tests {
                 let fits = |c: ClassId, d: f64| fewest(c) <= free && d <= longest[c as usize];
                 let expect = model.iter()
                     .find(|(k, (c, d, _))| pos.is_none_or(|p| **k > p) && (!fitting || fits(*c, *d)));
+                let sorted = sorted.then_some(&native);
                 let got = match fitting {
                     true => walk.next_fitting(&order, free, |c| move |(_, d)| fits(c, d)),
-                    false => walk.next(&order),
+                    false => walk.next(&order, sorted).map(|slot| (expect.map_or(0, |(_, (c, ..))| *c), slot)),
                 };
                 prop_assert_eq!(got, expect.map(|(_, (c, _, s))| (*c, *s)));
                 if let Some((k, _)) = expect { pos = Some(*k); }

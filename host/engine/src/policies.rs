@@ -135,6 +135,14 @@ impl Policies {
         std::iter::once(PolicyScope::Default).chain(own).collect()
     }
 
+    /// Calls `act` for each of these scopes.
+    pub(crate) fn each_scope(&mut self, mut act: impl FnMut(&mut Self, PolicyScope)) {
+        // Mostly there are none, and nothing is allocated.
+        let own: Vec<QueueId> = self.own.keys().copied().collect();
+        act(self, PolicyScope::Default);
+        own.into_iter().for_each(|queue| act(self, PolicyScope::Queue(queue)));
+    }
+
     /// Name of the policy of a scope.
     pub(crate) fn name(&self, scope: PolicyScope) -> &str {
         self.active(scope).map_or(BUILTIN, |active| active.policy.name())
@@ -178,9 +186,7 @@ impl Policies {
 
     /// Delivers all noted events to the active policies, and requests the missing keys.
     pub(crate) fn feed_all(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
-        for scope in self.scopes() {
-            self.feed(core, scope, now, out);
-        }
+        self.each_scope(|this, scope| this.feed(core, scope, now, out));
     }
 
     fn feed(&mut self, core: &mut Core, scope: PolicyScope, now: f64, out: &mut Vec<Action>) {
@@ -203,20 +209,20 @@ impl Policies {
     /// pass.
     pub(crate) fn bound_events(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
         let most = core.config.events_per_call;
-        for scope in self.scopes() {
-            let Some(succession) = self.at(scope) else { continue };
+        self.each_scope(|this, scope| {
+            let Some(succession) = this.at(scope) else { return };
             let next = match &succession.next {
                 Some(Next::WarmUp(warm_up)) => warm_up.successor.is_full(most),
                 Some(Next::Return(back)) => back.to_key.len() >= most,
                 None => false,
             };
             if succession.active.as_ref().is_some_and(|active| active.is_full(most)) {
-                self.feed(core, scope, now, out);
+                this.feed(core, scope, now, out);
             }
             if next {
-                self.forward(core, scope, now, out);
+                this.forward(core, scope, now, out);
             }
-        }
+        });
     }
 
     /// The pass of one queue by the policy that decides it, or by the built-in one. Its decisions are still staged;

@@ -53,35 +53,41 @@ impl Pass {
                 let Core { resources, .. } = &mut *self.core;
                 self.limits.refresh(resources, self.now);
             }
-            if !fitting {
+            let queue = self.core.queues.get(self.queue as usize)?;
+            let sorted = queue.order()?.same_as(&queue.native).is_some();
+            if !fitting && !sorted {
                 self.core.queues.get_mut(self.queue as usize)?.order_mut()?.visit(&self.walk);
             }
             let queue = self.core.queues.get(self.queue as usize)?;
             let order = queue.order()?;
+            let mut counted = false;
             let next = if fitting {
                 let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);
                 let free = core.resources.totals().free_cores;
-                self.walk.next_fitting(order, free, |class| {
+                let next = self.walk.next_fitting(order, free, |class| {
                     let class = queue.class(class);
+                    // No job of a band has fewer cores, and thus a later end.
                     let latest = match class {
-                        Some(class) if class.is_band() => f64::INFINITY,
+                        Some(class) if class.is_band() => limits.latest(class.fewest(), free),
                         Some(class) => latest(core, misses, class, now),
                         None => f64::NEG_INFINITY,
                     };
                     let band = class.is_some_and(Class::is_band);
                     move |(cores, duration)| {
-                        let latest = if band { limits.latest(cores, free) } else { latest };
-                        core.expected_end(now, duration) <= latest
+                        let end = core.expected_end(now, duration);
+                        end <= latest && (!band || end <= limits.latest(cores, free))
                     }
-                })
+                });
+                let band = |class| queue.class(class).is_some_and(Class::is_band);
+                counted = self.limits.known() && next.is_some_and(|(class, _)| band(class));
+                next.map(|(_, slot)| slot)
             } else {
-                self.walk.next(order)
+                self.walk.next(order, order.same_as(&queue.native))
             };
-            let (class, slot) = next?;
+            let slot = next?;
             if self.is_decided(slot) {
                 continue;
             }
-            let counted = self.limits.known() && queue.class(class).is_some_and(Class::is_band);
             if fitting && !counted && self.would_delay(slot) {
                 continue;
             }

@@ -206,9 +206,7 @@ impl Policies {
 
     /// Advances the changes under way in all scopes by one portion.
     pub(crate) fn forward_all(&mut self, core: &mut Core, now: f64, out: &mut Vec<Action>) {
-        for scope in self.scopes() {
-            self.forward(core, scope, now, out);
-        }
+        self.each_scope(|this, scope| this.forward(core, scope, now, out));
     }
 
     /// Advances the change under way in a scope by one portion; a successor that has caught up takes over.
