@@ -165,6 +165,9 @@ impl Pass for HostPass {
         let numbers: Vec<u32> = candidates.iter().map(|candidate| candidate.raw()).collect();
         host_many::start_or_reserve(&numbers)
     }
+    fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> bool {
+        host_many::start_or_reserve_next(reservations, unknown)
+    }
     fn renew(&mut self, count: usize) -> Option<Vec<(JobId, f64)>> {
         let renewed = host_many::renew(u32::try_from(count).ok()?)?;
         Some(renewed.into_iter().map(|of| (of.id, of.start)).collect())

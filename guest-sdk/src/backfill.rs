@@ -34,7 +34,11 @@ pub fn in_queue_order(pass: &mut dyn Pass, depth: u32) {
 
 /// The same, with a placement preference; `None` leaves the placement to the site.
 pub fn in_queue_order_at(pass: &mut dyn Pass, depth: u32, place: Option<Placement>) {
-    if heads(pass, depth, place, &mut |pass| pass.next()) {
+    let more = match place {
+        None => pass.start_or_reserve_next(depth, PASSED_OVER_MAX),
+        Some(_) => heads(pass, depth, PASSED_OVER_MAX, place, &mut |pass| pass.next()),
+    };
+    if more {
         while let Some(job) = pass.next_fitting() {
             if start(pass, job, place) == Err(Refusal::Limit) {
                 return;
@@ -43,7 +47,7 @@ pub fn in_queue_order_at(pass: &mut dyn Pass, depth: u32, place: Option<Placemen
     }
 }
 
-fn start(pass: &mut dyn Pass, job: Candidate, place: Option<Placement>) -> Result<(), Refusal> {
+fn start<P: Pass + ?Sized>(pass: &mut P, job: Candidate, place: Option<Placement>) -> Result<(), Refusal> {
     match place {
         Some(place) => pass.start_placed(job, place),
         None => pass.start(job),
@@ -77,7 +81,7 @@ pub fn until_reserved(
 /// this is for bounded lists.
 pub fn in_order_of(pass: &mut dyn Pass, depth: u32, order: impl IntoIterator<Item = Candidate>) {
     let mut order = order.into_iter();
-    if heads(pass, depth, None, &mut |_| order.next()) {
+    if heads(pass, depth, PASSED_OVER_MAX, None, &mut |_| order.next()) {
         for job in order {
             if pass.start(job) == Err(Refusal::Limit) {
                 return;
@@ -115,7 +119,12 @@ struct Scored {
 /// first of each such group, and those behind a job that was started, reserved or refused; none where all jobs are of one group.
 ///
 /// The schedule is that of [`by_score`] with a window that contains all jobs, if the host's order is Flux's own.
-pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score: impl FnMut(&Job) -> f64) {
+pub fn by_group_score<'p>(
+    pass: &mut (dyn Pass + 'p),
+    depth: u32,
+    by_cores: bool,
+    mut score: impl FnMut(&Job) -> f64,
+) {
     let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: false });
     let several = first_of_groups.len() > 1;
     let mut scored = |(candidate, job): (Candidate, Job)| Scored {
@@ -128,13 +137,13 @@ pub fn by_group_score(pass: &mut dyn Pass, depth: u32, by_cores: bool, mut score
     };
     let mut all: BinaryHeap<Scored> = first_of_groups.into_iter().map(&mut scored).collect();
     let mut last = None;
-    let mut first = |pass: &mut dyn Pass| {
+    let mut first = |pass: &mut (dyn Pass + 'p)| {
         let behind = last.take().and_then(|candidate| groups::next(pass, candidate, false));
         all.extend(behind.map(&mut scored));
         last = all.pop().map(|top| top.candidate);
         last
     };
-    if !heads(pass, depth, None, &mut first) {
+    if !heads(pass, depth, PASSED_OVER_MAX, None, &mut first) {
         return;
     }
     all.extend(last.and_then(|candidate| groups::next(pass, candidate, true)).map(&mut scored));
@@ -190,15 +199,16 @@ fn in_order(score: f64) -> u64 {
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
-/// Step 1. True if step 2 is to follow.
-fn heads(
-    pass: &mut dyn Pass,
+/// Step 1, until no start is known for `unknown` jobs. True if step 2 is to follow.
+pub(crate) fn heads<P: Pass + ?Sized>(
+    pass: &mut P,
     depth: u32,
+    unknown: u32,
     place: Option<Placement>,
-    next: &mut dyn FnMut(&mut dyn Pass) -> Option<Candidate>,
+    next: &mut dyn FnMut(&mut P) -> Option<Candidate>,
 ) -> bool {
     let (mut heads, mut passed_over) = (0, 0);
-    while (heads < depth || depth == 0) && passed_over < PASSED_OVER_MAX {
+    while (heads < depth || depth == 0) && passed_over < unknown {
         let Some(job) = next(pass) else { return false };
         match start(pass, job, place) {
             Err(refusal) if depth == 0 && refusal.job_waits() => return false,

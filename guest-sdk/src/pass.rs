@@ -141,6 +141,12 @@ pub trait Pass {
         }
         starts
     }
+    /// [`Pass::start_or_reserve`] of what [`Pass::next`] gives, over and over, until `reservations` of them have been given a
+    /// reservation, or for `unknown` of them no start is known; with no reservations, until the first that has to wait, which ends
+    /// the pass. False if the pass is over: no candidate is left, or a bound of the host is reached.
+    fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> bool {
+        crate::backfill::heads(self, reservations, unknown, None, &mut |pass| pass.next())
+    }
     /// Makes the reservations of the last pass of this queue anew: [`Pass::start_or_reserve`] of each, in the order of their starts,
     /// and of equal starts in the order of the queue. Returns the jobs that have another start than before, with the start as
     /// there. `None`, and nothing is done, if this policy did not make them in that pass, if there are not `count` of them any more,

@@ -133,6 +133,7 @@ IMPORT("pass", "wake-at") void abi_wake_at(double);
 
 IMPORT("many", "next") void abi_next_many(uint32_t, void *);
 IMPORT("many", "start-or-reserve") void abi_start_or_reserve(const uint32_t *, size_t, void *);
+IMPORT("many", "start-or-reserve-next") uint32_t abi_start_or_reserve_next(uint32_t, uint32_t);
 IMPORT("many", "renew") void abi_renew(uint32_t, void *);
 IMPORT("groups", "heads") void abi_heads(uint32_t, uint32_t, uint32_t, uint32_t, void *);
 IMPORT("groups", "next") void abi_next_in_group(uint32_t, uint32_t, void *);
@@ -236,6 +237,10 @@ size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **st
     abi_start_or_reserve(candidates, count, &answer);
     *starts = answer.at;
     return answer.length;
+}
+
+bool fg_start_or_reserve_next(uint32_t reservations, uint32_t unknown) {
+    return abi_start_or_reserve_next(reservations, unknown) != 0;
 }
 
 bool fg_renew(uint32_t count, fg_renewed **renewed, size_t *length) {

@@ -188,6 +188,10 @@ size_t fg_next_many(uint32_t most, fg_row **rows);
 /* many.wit: each in turn started, or else reserved: negative infinity, the reserved start, or not a number. Returns how
  * many have an answer: it ends before the first that is refused with FG_LIMIT. */
 size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **starts);
+/* many.wit: fg_start_or_reserve of what fg_next gives, until `reservations` of them have been given a reservation, or for `unknown` of
+ * them no start is known; with no reservations, until the first that has to wait. False if the pass is over: no candidate is
+ * left, a bound of the host is reached, or one has to wait where none gets a reservation. */
+bool fg_start_or_reserve_next(uint32_t reservations, uint32_t unknown);
 /* many.wit: what has become of a reservation of the last pass; the start is as in an answer of fg_start_or_reserve. */
 typedef struct {
     uint64_t id;

@@ -176,6 +176,10 @@ inline List<fg_row> next_many(uint32_t most) { return detail::list<fg_row>(fg_ne
 inline List<double> start_or_reserve(Span<uint32_t> jobs) {
     return detail::list<double>(fg_start_or_reserve, jobs.at, jobs.length);
 }
+/// many.wit: the next candidates started, or else reserved, until so many are reserved; see fg_start_or_reserve_next.
+inline bool start_or_reserve_next(uint32_t reservations, uint32_t unknown) {
+    return fg_start_or_reserve_next(reservations, unknown);
+}
 /// What `renew` did.
 struct Renewal {
     /// False: nothing was done.

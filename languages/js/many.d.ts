@@ -4,5 +4,6 @@ import type { Candidate, Row } from "./fluxgate.js";
 export const many: {
     next(most: number): Row[];
     startOrReserve(jobs: Candidate[]): number[];
+    startOrReserveNext(reservations: number, unknown: number): boolean;
     renew(count: number): { id: bigint; start: number }[] | undefined;
 };

@@ -16,6 +16,12 @@ export const many = {
      */
     startOrReserve: (jobs) => Array.from(raw.startOrReserve(jobs)),
     /**
+     * `startOrReserve` of what `pass.next` gives, until `reservations` of them have been given a reservation, or for `unknown` of them
+     * no start is known; with no reservations, until the first that has to wait. False if the pass is over: no candidate is left, a
+     * bound of the host is reached, or one has to wait where none gets a reservation.
+     */
+    startOrReserveNext: (reservations, unknown) => raw.startOrReserveNext(reservations, unknown),
+    /**
      * Makes the reservations of the last pass of this queue anew: `startOrReserve` of each, in the order of their starts, and of equal
      * starts in the order of the queue. Returns those that have another start than before, as `{ id, start }`. Undefined, and nothing
      * is done, if this instance did not make them in that pass, if there are not `count` of them any more, after a question of this

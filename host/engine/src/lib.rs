@@ -67,7 +67,7 @@ pub use explain::{Explanation, JobState, about};
 pub use feasibility::feasibility;
 pub use forecast::{FORECAST_JOBS_MAX, Forecast, ForecastBase};
 pub use pages::Pages;
-pub use pass::{JobView, Pass, Refusal};
+pub use pass::{JobView, Pass, Refusal, Turns};
 pub use policies::Retired;
 pub use policies::swap::SwapError;
 pub use policies::warm_up::SwapState;

@@ -24,6 +24,7 @@ mod stage;
 mod start_or_reserve;
 mod suspended;
 mod tracing;
+mod turns;
 mod window_gate;
 
 use std::collections::BTreeMap;
@@ -44,6 +45,7 @@ use crate::trace::{PassTrace, Step};
 use limits::Limits;
 use miss::Miss;
 pub(crate) use stage::Staged;
+pub use turns::Turns;
 
 /// The export in which every pass runs.
 const DURING: &str = "scheduling.run";

@@ -324,6 +324,18 @@ impl guest::Pass for TwinPass {
         self.show();
         starts
     }
+    fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> bool {
+        let mut turns = engine::Turns::new(reservations, unknown);
+        let more = loop {
+            if let Some(more) = turns.over() {
+                break more;
+            }
+            let Some(candidate) = self.pass.next() else { break false };
+            self.ask(|pass| turns.take(pass, candidate));
+        };
+        self.show();
+        more
+    }
     fn renew(&mut self, count: usize) -> Option<Vec<(guest::JobId, f64)>> {
         let candidates = self.pass.renewable(u32::try_from(count).ok()?)?;
         let mut renewed = Vec::new();

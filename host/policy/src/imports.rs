@@ -3,7 +3,7 @@
 //! Every answer comes from [`fluxgate_engine::Pass`]; this module translates and charges, and decides nothing. An
 //! `Err` here is a breach and ends the call.
 
-use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal};
+use fluxgate_engine::{JobView, MachineTotals, Pass, PolicyError, Refusal, Turns};
 use fluxgate_graph::{FlowSpan, Placement, ResourceKind};
 use wasmtime::Result;
 
@@ -195,6 +195,26 @@ impl many::Host for HostState {
             starts.push(start);
         }
         Ok(starts)
+    }
+
+    fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> Result<bool> {
+        const QUESTION: &str = "many.start-or-reserve-next";
+        let mut turns = Turns::new(reservations, unknown);
+        loop {
+            let pass = self.pass(QUESTION, 0)?;
+            if let Some(more) = turns.over() {
+                return Ok(more);
+            }
+            let Some(candidate) = pass.next() else { return Ok(false) };
+            if self.half_charged() {
+                self.pass(QUESTION, 0)?.refuse_at_bound(candidate)?;
+                return Ok(false);
+            }
+            let fuel = self.limits.fuel_fit;
+            if turns.take(self.pass(QUESTION, fuel)?, candidate)? {
+                self.charge(self.limits.fuel_plan)?;
+            }
+        }
     }
 
     fn renew(&mut self, count: u32) -> Result<Option<Vec<many::Renewed>>> {

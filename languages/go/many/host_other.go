@@ -25,6 +25,33 @@ func (h host) NextMany(most int) []fluxgate.Row {
 
 func (host) Renew(int) ([]Renewed, bool) { return nil, false }
 
+func (h host) StartOrReserveNext(reservations, unknown int) bool {
+	for left := reservations; (left > 0 || reservations == 0) && unknown > 0; {
+		candidate, ok := h.Next()
+		if !ok {
+			return false
+		}
+		why := h.Start(candidate)
+		waits := why == fluxgate.Busy || why == fluxgate.DelaysReservation
+		switch {
+		case waits && reservations == 0:
+			return false
+		case waits:
+			switch _, why := h.Reserve(candidate); why {
+			case fluxgate.OK:
+				left--
+			case fluxgate.Limit:
+				return true
+			default:
+				unknown--
+			}
+		case why == fluxgate.Limit:
+			return false
+		}
+	}
+	return true
+}
+
 func (h host) StartOrReserve(candidates []fluxgate.Candidate) []float64 {
 	var starts []float64
 	for _, candidate := range candidates[:min(len(candidates), fluxgate.JobsMax)] {

@@ -22,6 +22,10 @@ func (host) StartOrReserve(candidates []fluxgate.Candidate) []float64 {
 	return abi.TakeList[float64](answer)
 }
 
+func (host) StartOrReserveNext(reservations, unknown int) bool {
+	return abiStartOrReserveNext(uint32(max(reservations, 0)), uint32(max(unknown, 0))) != 0
+}
+
 // An option of a list.
 var option struct {
 	some uint8
@@ -41,6 +45,9 @@ func abiNext(most uint32, answer unsafe.Pointer)
 
 //go:wasmimport fluxgate:policy/many@0.1.0 start-or-reserve
 func abiStartOrReserve(at unsafe.Pointer, length uint32, answer unsafe.Pointer)
+
+//go:wasmimport fluxgate:policy/many@0.1.0 start-or-reserve-next
+func abiStartOrReserveNext(reservations, unknown uint32) uint32
 
 //go:wasmimport fluxgate:policy/many@0.1.0 renew
 func abiRenew(count uint32, answer unsafe.Pointer)

@@ -9,6 +9,7 @@ import "fluxgate"
 type Asked interface {
 	NextMany(most int) []fluxgate.Row
 	StartOrReserve(candidates []fluxgate.Candidate) []float64
+	StartOrReserveNext(reservations, unknown int) bool
 	Renew(count int) ([]Renewed, bool)
 }
 
@@ -28,6 +29,13 @@ func Next(pass fluxgate.Pass, most int) []fluxgate.Row { return of(pass).NextMan
 // [fluxgate.Limit], and at [fluxgate.JobsMax].
 func StartOrReserve(pass fluxgate.Pass, candidates []fluxgate.Candidate) []float64 {
 	return of(pass).StartOrReserve(candidates)
+}
+
+// StartOrReserveNext is StartOrReserve of what Next of the pass gives, until reservations of them have been given a reservation, or for
+// unknown of them no start is known; with no reservations, until the first that has to wait. It is false if the pass is over: no
+// candidate is left, a bound of the host is reached, or one has to wait where none gets a reservation.
+func StartOrReserveNext(pass fluxgate.Pass, reservations, unknown int) bool {
+	return of(pass).StartOrReserveNext(reservations, unknown)
 }
 
 // Renew makes the reservations of the last pass of this queue anew: StartOrReserve of each, in the order of their starts, and of

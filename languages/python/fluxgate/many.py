@@ -7,7 +7,7 @@ from wit_world.imports.many import Renewed, Row
 
 from . import JOBS_MAX
 
-__all__ = ["Renewed", "Row", "next_rows", "renew", "rows", "start_or_reserve"]
+__all__ = ["Renewed", "Row", "next_rows", "renew", "rows", "start_or_reserve", "start_or_reserve_next"]
 
 
 def next_rows(most: int) -> list[Row]:
@@ -30,6 +30,15 @@ def start_or_reserve(jobs: Sequence[int]) -> list[float]:
     Ends before the first that is refused with `Refusal.LIMIT`, and at 4096.
     """
     return many.start_or_reserve(list(jobs))
+
+
+def start_or_reserve_next(reservations: int, unknown: int) -> bool:
+    """:func:`start_or_reserve` of what ``pass_.next()`` gives, until `reservations` of them have been given a reservation.
+
+    It ends, too, when no start is known for `unknown` of them; with no reservations, at the first that has to wait. False if the
+    pass is over: no candidate is left, a bound of the host is reached, or one has to wait where none gets a reservation.
+    """
+    return many.start_or_reserve_next(reservations, unknown)
 
 
 def renew(count: int) -> list[Renewed] | None:
