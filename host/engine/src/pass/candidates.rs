@@ -53,9 +53,7 @@ impl Pass {
                 let Core { resources, .. } = &mut *self.core;
                 self.limits.refresh(resources, self.now);
             }
-            let queue = self.core.queues.get(self.queue as usize)?;
-            let sorted = queue.order()?.same_as(&queue.native).is_some();
-            if !fitting && !sorted {
+            if !fitting {
                 self.core.queues.get_mut(self.queue as usize)?.order_mut()?.visit(&self.walk);
             }
             let queue = self.core.queues.get(self.queue as usize)?;

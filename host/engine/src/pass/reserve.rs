@@ -70,6 +70,9 @@ impl Pass {
         self.decide(candidate);
         self.core.stats.reservations += 1;
         self.reserved.push((candidate, start));
+        if self.misses.is_empty() && self.core.windows.is_empty() {
+            return self.set_reason(candidate, Reason::Reserved);
+        }
         let Some(job) = self.core.job(candidate) else { return };
         let (request, duration) = (job.request.clone(), job.duration);
         // A job that waits because of a bound or a window keeps that reason.

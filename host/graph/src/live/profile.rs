@@ -1,8 +1,8 @@
 //! A profile: free units as a step function of time, for many queries and small changes.
 //!
 //! Steps are stored in short blocks, each with bounds of its minimum and maximum. A search skips a block by these, and a change
-//! touches few blocks, so a thousand reservations can be replanned at every event. Changes of a part of a block widen its bounds,
-//! which are computed anew after some changes.
+//! touches few blocks, so a thousand reservations can be replanned at every event. Where there are few blocks, a change of a part of
+//! one only widens its bounds, which are computed anew after some changes.
 //!
 //! This module must never know what the units are.
 
@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 /// Steps of a block before it is split, in a profile of few blocks.
 const BLOCK_MAX: usize = 64;
+
+/// Blocks of a profile in which bounds save little.
+const BLOCKS_FEW: usize = 4;
 
 /// Most changes of a part of a block before its bounds are computed anew.
 const LOOSE_MAX: u8 = 15;
@@ -291,6 +294,7 @@ impl Profile {
     fn edit(&mut self, start: f64, end: f64, change: i64) {
         self.cut(end);
         let (mut block, mut step) = self.cut(start);
+        let few = self.blocks.len() <= BLOCKS_FEW;
         while let Some(it) = self.blocks.get_mut(block) {
             if it.begin >= end {
                 break;
@@ -302,7 +306,7 @@ impl Profile {
             } else {
                 let steps = Arc::make_mut(&mut it.steps)[step..].iter_mut();
                 steps.take_while(|s| s.time < end).for_each(|step| step.free += change);
-                it.widen(change);
+                if few { it.widen(change) } else { it.measure() }
             }
             (block, step) = (block + 1, 0);
         }
