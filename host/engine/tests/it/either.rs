@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fluxgate_engine::{Engine, Event, Pass, PolicyError, Reason, Refusal};
+use fluxgate_engine::{Config, Engine, Event, Pass, PolicyError, Reason, Refusal, Turns};
 use fluxgate_formats::JobId;
 use proptest::prelude::*;
 
@@ -95,28 +95,61 @@ fn conservative(name: &str, one: bool, skip: usize) -> Engine {
     engine
 }
 
-/// Backfilling behind `depth` reservations in the order of the queue, with one call or with two. The reservations of the last pass are
-/// dropped at first if it `drops` them.
-fn in_queue_order(name: &str, depth: usize, one: bool, drops: bool) -> Engine {
+/// The calls with which a job starts or is reserved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Calls {
+    Two,
+    One,
+    /// One for all jobs.
+    Turns,
+}
+
+/// Backfilling behind `depth` reservations in the order of the queue; 0 is strict order. The reservations of the last pass are dropped
+/// at first if it `drops` them.
+fn in_queue_order(name: &str, depth: u32, calls: Calls, drops: bool) -> Engine {
     let script = Script::named(name).run(move |pass| {
         if drops && let Some(first) = pass.next() {
             pass.earliest(first)?;
             pass.rewind();
         }
-        let mut heads = 0;
-        while heads < depth {
+        let mut turns = Turns::new(depth, u32::MAX);
+        let (mut heads, mut more) = (0, None);
+        while more.is_none() {
+            more = if calls == Calls::Turns {
+                turns.over()
+            } else {
+                (heads == depth && depth > 0).then_some(true)
+            };
+            if more.is_some() {
+                break;
+            }
             let Some(c) = pass.next() else { return Ok(()) };
-            let reserved = match one {
-                true => pass.start_or_reserve(c)?,
-                false => match pass.start(c, None)? {
-                    Err(Refusal::Busy | Refusal::DelaysReservation) => pass.reserve(c)?.map(Some),
+            if calls == Calls::Turns {
+                turns.take(pass, c)?;
+                continue;
+            }
+            let answer = match calls {
+                Calls::One if depth > 0 => pass.start_or_reserve(c)?,
+                _ => match pass.start(c, None)? {
+                    Err(Refusal::Busy | Refusal::DelaysReservation) if depth > 0 => {
+                        pass.reserve(c)?.map(Some)
+                    }
                     started => started.map(|()| None),
                 },
             };
-            heads += usize::from(matches!(reserved, Ok(Some(_))));
+            match answer {
+                Ok(Some(_)) => heads += 1,
+                Err(Refusal::Limit) => more = Some(true),
+                Err(Refusal::Busy | Refusal::DelaysReservation) if depth == 0 => more = Some(false),
+                _ => {}
+            }
         }
-        while let Some(c) = pass.next_fitting() {
-            let _ = pass.start(c, None)?;
+        while more == Some(true)
+            && let Some(c) = pass.next_fitting()
+        {
+            if pass.start(c, None)? == Err(Refusal::Limit) {
+                break;
+            }
         }
         Ok(())
     });
@@ -238,17 +271,24 @@ proptest! {
 
     #[test]
     fn reservations_kept_in_the_order_of_the_last_pass_are_those_that_are_dropped_and_made(
-        depth in 1..8usize,
-        one: bool,
+        depth in 0..8u32,
+        calls in prop_oneof![Just(Calls::Two), Just(Calls::One), Just(Calls::Turns)],
+        bounds in prop_oneof![2 => Just((4096, 2048)), 1 => (0..6usize, 1..9u64)],
         ops in prop::collection::vec(op(), 1..120),
     ) {
-        agree([in_queue_order("drops", depth, false, true), in_queue_order("keeps", depth, one, false)], ops)?;
+        let mut both =
+            [in_queue_order("drops", depth, Calls::Two, true), in_queue_order("keeps", depth, calls, false)];
+        for engine in &mut both {
+            let (reservations_max, decisions_per_pass_max) = bounds;
+            engine.reconfigure(Config { reservations_max, decisions_per_pass_max, ..Config::default() });
+        }
+        agree(both, ops)?;
     }
 }
 
 #[test]
 fn a_pass_in_which_nothing_came_free_searches_nothing_again() {
-    let mut engine = in_queue_order("keeps", 3, true, false);
+    let mut engine = in_queue_order("keeps", 3, Calls::Turns, false);
     let wait = [1, 2, 3, 4].map(|id| alloc(id, cores(if id == 1 { 7 } else { 8 }, 10.0)));
     wait.into_iter().for_each(|event| drop(engine.step(event, 0.0)));
     assert_eq!(started(&engine.pass(0.0)), [1]);
