@@ -45,26 +45,32 @@ pub(crate) fn first(count: usize) -> u64 {
     if count >= 64 { u64::MAX } else { (1 << count) - 1 }
 }
 
+/// Picks `count` set bits of a word, lowest or highest first; at most all.
+fn pick_in(free: u64, count: u64, high: bool) -> u64 {
+    if u64::from(free.count_ones()) <= count {
+        return free;
+    }
+    let (mut picked, mut rest) = (0, free);
+    for _ in 0..count {
+        let bit = if high { 1u64 << (63 - rest.leading_zeros()) } else { rest & rest.wrapping_neg() };
+        picked |= bit;
+        rest &= !bit;
+    }
+    picked
+}
+
 /// Picks `count` set bits of `free`, lowest or highest first; `None` when there are fewer.
 pub(crate) fn pick(free: &[u64], count: u64, high: bool) -> Option<Bits> {
+    if let [free] = free {
+        return (u64::from(free.count_ones()) >= count).then(|| Bits::One(pick_in(*free, count, high)));
+    }
     let mut left = count;
     let mut words = vec![0u64; free.len()];
     let order: &mut dyn Iterator<Item = usize> =
         if high { &mut (0..free.len()).rev() } else { &mut (0..free.len()) };
     for index in order {
-        let here = u64::from(free[index].count_ones());
-        if here <= left {
-            words[index] = free[index];
-            left -= here;
-        } else {
-            let mut rest = free[index];
-            while left > 0 {
-                let bit = if high { 1u64 << (63 - rest.leading_zeros()) } else { rest & rest.wrapping_neg() };
-                words[index] |= bit;
-                rest &= !bit;
-                left -= 1;
-            }
-        }
+        words[index] = pick_in(free[index], left, high);
+        left -= u64::from(words[index].count_ones());
         if left == 0 {
             break;
         }
@@ -85,5 +91,11 @@ mod tests {
         assert_eq!(picked(7, false), Some(vec![1, 2, 4, 5, 7, 64, 65]));
         assert_eq!(picked(8, false), None);
         assert_eq!(picked(0, false), Some(vec![]));
+        let one = |count, high| pick(&free[..1], count, high).map(|b| b.iter().collect::<Vec<_>>());
+        assert_eq!((one(2, false), one(2, true)), (Some(vec![1, 2]), Some(vec![5, 7])));
+        assert_eq!(
+            (one(5, true), one(6, true), one(0, true)),
+            (Some(vec![1, 2, 4, 5, 7]), None, Some(vec![]))
+        );
     }
 }
