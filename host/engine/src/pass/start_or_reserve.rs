@@ -77,7 +77,8 @@ impl Pass {
             }
         }
         let cores = self.core.job(candidate).map_or(0, |job| job.request.min_cores());
-        if cores <= self.core.resources.totals().free_cores {
+        let tried = cores <= self.core.resources.totals().free_cores;
+        if tried {
             match self.start(candidate, None)? {
                 Ok(()) => return Ok(Ok(None)),
                 Err(Refusal::Busy | Refusal::DelaysReservation) => {}
@@ -85,6 +86,9 @@ impl Pass {
             }
         }
         let answer = self.reserve(candidate)?;
+        if answer.is_err() && !tried && !self.at_limit() {
+            self.set_reason(candidate, self.core.busy_reason(candidate));
+        }
         if let (Ok(_), None, Some(job)) = (answer, &self.headroom, self.core.job(candidate))
             && can_be_renewed(job)
         {

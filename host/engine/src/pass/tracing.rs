@@ -29,6 +29,11 @@ pub(super) fn begin(core: &mut Core, queue: QueueId, now: f64) -> Option<Box<Pas
 }
 
 impl Pass {
+    /// True if the pass is traced.
+    pub(super) fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
     /// Names the policy that decides.
     pub(crate) fn decided_by(&mut self, policy: &str) {
         if let Some(trace) = &mut self.trace {

@@ -35,9 +35,16 @@ impl Turns {
     /// # Errors
     /// [`PolicyError::BadDecision`] if it was not offered in this pass, or is decided already.
     pub fn take(&mut self, pass: &mut Pass, candidate: u32) -> Result<bool, PolicyError> {
-        let answer = match self.strict {
-            true => pass.start(candidate, None)?.map(|()| None),
-            false => pass.start_or_reserve(candidate)?,
+        let answer = if !self.strict && !pass.is_traced() {
+            pass.start_or_reserve(candidate)?
+        } else {
+            // A trace has the refusal of the start.
+            match pass.start(candidate, None)? {
+                Err(Refusal::Busy | Refusal::DelaysReservation) if !self.strict => {
+                    pass.reserve(candidate)?.map(Some)
+                }
+                started => started.map(|()| None),
+            }
         };
         match answer {
             Ok(Some(_)) => self.reservations -= 1,

@@ -308,6 +308,18 @@ fn a_pass_in_which_nothing_came_free_searches_nothing_again() {
 }
 
 #[test]
+fn a_job_without_any_start_is_told_why() {
+    for calls in [Calls::Two, Calls::One, Calls::Turns] {
+        let mut engine = in_queue_order("tells", 2, calls, false);
+        engine.step(Event::Down("0-2".parse().unwrap()), 0.0);
+        engine.step(alloc(1, cores(4, 10.0)), 0.0);
+        assert!(started(&engine.pass(0.0)).is_empty());
+        let told = engine.reason(JobId(1));
+        assert!(matches!(told, Some(Reason::Busy { cores: 4, .. })), "{calls:?}: {told:?}");
+    }
+}
+
+#[test]
 fn a_candidate_that_was_not_offered_is_a_breach() {
     let mut engine = by("stray", |pass| pass.start_or_reserve(7).map(drop));
     engine.step(alloc(1, cores(1, 1.0)), 0.0);
