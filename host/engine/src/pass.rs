@@ -117,6 +117,8 @@ pub struct Pass {
     continues: bool,
     /// Number of reservations of the last pass that were made anew all at once.
     kept: usize,
+    /// A reservation is not of the earliest start.
+    put_off: bool,
     /// The policy has asked for groups in this pass.
     grouped: bool,
     /// The headroom of this queue; `None` where no bound applies.
@@ -161,6 +163,7 @@ impl Pass {
             standing: std::mem::take(&mut core.standing),
             continues: false,
             kept: 0,
+            put_off: false,
             core,
             queue,
             now,

@@ -148,8 +148,10 @@ impl Pass {
         queue.counts.waited_ms = queue.counts.waited_ms.saturating_add(waited_ms);
         queue.counts.reservations += (self.kept + self.reserved.len()) as u64;
         queue.last_pass = core.marks.serial();
-        // Where some were not reached, the list is not in the order in which they were made.
-        let in_order = !reserved.is_empty() && !self.cut && !self.interrupted;
+        // Where some were not reached, the list is not in the order in which they were made. A bound of queues, or the policy, may have
+        // put off a start.
+        let earliest = self.headroom.is_none() && !self.put_off;
+        let in_order = !reserved.is_empty() && !self.cut && !self.interrupted && earliest;
         queue.reserved_in = if in_order { core.resources.settle_reservations(self.now) } else { None };
         queue.reserved = reserved;
         // Jobs that a bound of the pass kept from starting come in another pass, but only after starts, so that the

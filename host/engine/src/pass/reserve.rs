@@ -32,6 +32,7 @@ impl Pass {
             self.keep(candidate, start);
             return Ok(Ok(start));
         }
+        self.put_off |= from > self.now;
         let answer = self.try_reserve(candidate, from)?;
         self.traced_reserve(candidate, &answer);
         Ok(answer)

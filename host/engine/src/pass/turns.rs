@@ -47,9 +47,9 @@ impl Turns {
             }
         };
         match answer {
-            Ok(Some(_)) => self.reservations -= 1,
+            Ok(Some(_)) => self.reservations = self.reservations.saturating_sub(1),
             Err(Refusal::Busy | Refusal::DelaysReservation) if self.strict => self.more = Some(false),
-            Err(Refusal::Busy | Refusal::DelaysReservation) => self.unknown -= 1,
+            Err(Refusal::Busy | Refusal::DelaysReservation) => self.unknown = self.unknown.saturating_sub(1),
             // Where the bound is one of reservations, jobs may still start.
             Err(Refusal::Limit) => self.more = Some(!pass.at_limit()),
             Ok(None) | Err(Refusal::Unsatisfiable | Refusal::NotEligible) => {}

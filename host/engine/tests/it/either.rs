@@ -308,6 +308,31 @@ fn a_pass_in_which_nothing_came_free_searches_nothing_again() {
 }
 
 #[test]
+fn a_start_that_was_put_off_is_searched_again() {
+    let mut passes = 0;
+    let script = Script::named("puts-off").run(move |pass| {
+        passes += 1;
+        while let Some(c) = pass.next() {
+            let _ = match pass.describe(c)?.id {
+                JobId(3) if passes == 2 => pass.reserve_after(c, 50.0)?.map(drop),
+                _ => pass.start_or_reserve(c)?.map(drop),
+            };
+        }
+        Ok(())
+    });
+    let mut engine = engine(4, 2);
+    install(&mut engine, script, 0.0);
+    engine.step(alloc(1, cores(4, 100.0)), 0.0);
+    assert_eq!(started(&engine.pass(0.0)), [1]);
+    engine.step(alloc(2, cores(8, 10.0)), 1.0);
+    engine.step(alloc(3, cores(2, 10.0)), 1.0);
+    assert!(started(&engine.pass(1.0)).is_empty());
+    assert_eq!(reservations(&engine), [(JobId(3), 50.0), (JobId(2), 100.0)]);
+    engine.step(alloc(4, cores(8, 10.0)), 2.0);
+    assert_eq!(started(&engine.pass(2.0)), [3]);
+}
+
+#[test]
 fn a_job_without_any_start_is_told_why() {
     for calls in [Calls::Two, Calls::One, Calls::Turns] {
         let mut engine = in_queue_order("tells", 2, calls, false);
