@@ -17,7 +17,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::groups::{self, Wanted};
+use crate::groups::{self, Heads};
 use crate::job::Job;
 use crate::pass::{Candidate, Pass, Placement, Refusal, each_job};
 
@@ -117,36 +117,38 @@ struct Scored {
 /// submission, then smaller id. Of the jobs of one user and one priority, and with `by_cores` of one number of fewest
 /// cores, an earlier submission must never have the lower score. So all jobs are considered, and few are scored: the
 /// first of each such group, and those behind a job that was started, reserved or refused; none where all jobs are of one group.
+/// The policy keeps `heads_of_groups` from pass to pass.
 ///
 /// The schedule is that of [`by_score`] with a window that contains all jobs, if the host's order is Flux's own.
 pub fn by_group_score<'p>(
     pass: &mut (dyn Pass + 'p),
+    heads_of_groups: &mut Heads,
     depth: u32,
     by_cores: bool,
     mut score: impl FnMut(&Job) -> f64,
 ) {
-    let first_of_groups = groups::heads(pass, Wanted { by_cores, fitting: false });
-    let several = first_of_groups.len() > 1;
-    let mut scored = |(candidate, job): (Candidate, Job)| Scored {
-        score: if several { in_order(score(&job)) } else { 0 },
+    let firsts: Vec<_> = heads_of_groups.of(pass, by_cores).collect();
+    let several = firsts.len() > 1;
+    let mut scored = |(candidate, job): &(Candidate, Job)| Scored {
+        score: if several { in_order(score(job)) } else { 0 },
         priority: job.priority,
         submitted: Reverse(in_order(job.t_submit)),
         id: Reverse(job.id),
-        candidate,
+        candidate: *candidate,
         cores: job.cores,
     };
-    let mut all: BinaryHeap<Scored> = first_of_groups.into_iter().map(&mut scored).collect();
+    let mut all: BinaryHeap<Scored> = firsts.into_iter().map(&mut scored).collect();
     let mut last = None;
     let mut first = |pass: &mut (dyn Pass + 'p)| {
         let behind = last.take().and_then(|candidate| groups::next(pass, candidate, false));
-        all.extend(behind.map(&mut scored));
+        all.extend(behind.as_ref().map(&mut scored));
         last = all.pop().map(|top| top.candidate);
         last
     };
     if !heads(pass, depth, PASSED_OVER_MAX, None, &mut first) {
         return;
     }
-    all.extend(last.and_then(|candidate| groups::next(pass, candidate, true)).map(&mut scored));
+    all.extend(last.and_then(|candidate| groups::next(pass, candidate, true)).as_ref().map(&mut scored));
     // The first of a group has the largest score of it, so a group is asked for a job that fits when its turn comes.
     let mut left = Left::new(pass);
     while let Some(top) = all.pop() {
@@ -161,7 +163,7 @@ pub fn by_group_score<'p>(
             }
             left.tried(top.candidate);
         }
-        all.extend(groups::next(pass, top.candidate, true).map(&mut scored));
+        all.extend(groups::next(pass, top.candidate, true).as_ref().map(&mut scored));
     }
 }
 

@@ -58,7 +58,7 @@ pub(crate) mod flow {
 pub(crate) mod groups {
     use super::asked;
     use crate::bindings::host_groups;
-    use crate::groups::Wanted;
+    use crate::groups::{Changes, Wanted};
     use crate::job::Job;
     use crate::pass::{Candidate, Pass};
 
@@ -71,6 +71,12 @@ pub(crate) mod groups {
         let wanted = host_groups::Wanted { by_cores: wanted.by_cores, fitting: wanted.fitting };
         let rows = host_groups::heads(wanted, after.map(Candidate::raw)).into_iter();
         rows.map(|row| (Candidate::from_raw(row.candidate), asked(row.job, queue))).collect()
+    }
+    pub(crate) fn changed(pass: &mut dyn Pass, by_cores: bool) -> Changes {
+        let queue = pass.queue();
+        let host_groups::Changes { all, heads } = host_groups::changed(by_cores);
+        let row = |row: host_groups::Row| (Candidate::from_raw(row.candidate), asked(row.job, queue));
+        Changes { all, heads: heads.into_iter().map(|head| (head.group, head.first.map(row))).collect() }
     }
     pub(crate) fn next(pass: &mut dyn Pass, candidate: Candidate, fitting: bool) -> Option<(Candidate, Job)> {
         let row = host_groups::next(candidate.raw(), fitting)?;

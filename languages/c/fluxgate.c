@@ -136,6 +136,7 @@ IMPORT("many", "start-or-reserve") void abi_start_or_reserve(const uint32_t *, s
 IMPORT("many", "start-or-reserve-next") uint32_t abi_start_or_reserve_next(uint32_t, uint32_t);
 IMPORT("many", "renew") void abi_renew(uint32_t, void *);
 IMPORT("groups", "heads") void abi_heads(uint32_t, uint32_t, uint32_t, uint32_t, void *);
+IMPORT("groups", "changed") void abi_changed_groups(uint32_t, void *);
 IMPORT("groups", "next") void abi_next_in_group(uint32_t, uint32_t, void *);
 IMPORT("flow", "kinds") void abi_flow_kinds(void *);
 IMPORT("flow", "asked") void abi_flow_asked(const uint32_t *, size_t, void *);
@@ -147,6 +148,7 @@ IMPORT("resources", "asked") void abi_resources_asked(const uint32_t *, size_t, 
 IMPORT("attributes", "text") void abi_attribute_texts(const char *, size_t, const uint32_t *, size_t, void *);
 IMPORT("attributes", "numbers") void abi_attribute_numbers(const char *, size_t, const uint32_t *, size_t, void *);
 
+_Static_assert(sizeof(fg_group_head) == 72, "the layout of the ABI");
 _Static_assert(sizeof(fg_row) == 56 && sizeof(fg_kind) == 32 && sizeof(fg_span) == 24, "the layout of the ABI");
 _Static_assert(sizeof(fg_quantity) == 24 && sizeof(fg_node) == 36, "the layout of the ABI");
 _Static_assert(sizeof(fg_job) == 48 && sizeof(fg_event) == 32 && sizeof(fg_key) == 28, "the layout of the ABI");
@@ -260,6 +262,17 @@ size_t fg_group_heads(bool by_cores, bool fitting, uint32_t after, fg_row **rows
     abi_heads(by_cores, fitting, some, some ? after : 0, &answer);
     *rows = answer.at;
     return answer.length;
+}
+
+size_t fg_changed_groups(bool by_cores, bool *all, fg_group_head **heads) {
+    struct {
+        uint8_t all;
+        list heads;
+    } answer;
+    abi_changed_groups(by_cores, &answer);
+    *all = answer.all;
+    *heads = answer.heads.at;
+    return answer.heads.length;
 }
 
 bool fg_next_in_group(uint32_t candidate, bool fitting, fg_row *row) {

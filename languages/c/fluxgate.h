@@ -205,6 +205,17 @@ bool fg_renew(uint32_t count, fg_renewed **renewed, size_t *length);
 
 /* groups.wit: the first candidate of each group after that of `after`, or FG_NONE for the first groups. */
 size_t fg_group_heads(bool by_cores, bool fitting, uint32_t after, fg_row **rows);
+/* groups.wit: the first candidate of a group, if it has one. */
+typedef struct {
+    uint32_t group;
+    struct {
+        bool some;
+        fg_row row;
+    } first;
+} fg_group_head;
+/* groups.wit: the groups whose first candidate is not that of the last answer, at most 4096; `all` if earlier answers do not hold any
+ * more. Returns how many there are. To be called before the first start or reservation of a pass. */
+size_t fg_changed_groups(bool by_cores, bool *all, fg_group_head **heads);
 /* groups.wit: false when no further candidate is in the group. */
 bool fg_next_in_group(uint32_t candidate, bool fitting, fg_row *row);
 

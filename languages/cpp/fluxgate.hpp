@@ -199,6 +199,19 @@ inline Renewal renew(uint32_t count) {
 inline List<fg_row> group_heads(bool by_cores, bool fitting, uint32_t after = FG_NONE) {
     return detail::list<fg_row>(fg_group_heads, by_cores, fitting, after);
 }
+/// Groups whose first candidate is not that of the last answer.
+struct GroupChanges {
+    /// Earlier answers do not hold any more.
+    bool all;
+    List<fg_group_head> heads;
+};
+/// groups.wit: the changes since the last answer, at most 4096; see fg_changed_groups.
+inline GroupChanges changed_groups(bool by_cores) {
+    bool all;
+    fg_group_head *at;
+    size_t length = fg_changed_groups(by_cores, &all, &at);
+    return {all, List<fg_group_head>(at, length)};
+}
 /// groups.wit: false when no further candidate is in the group.
 inline bool next_in_group(uint32_t job, bool fitting, fg_row &row) { return fg_next_in_group(job, fitting, &row); }
 

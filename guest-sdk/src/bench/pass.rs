@@ -6,7 +6,7 @@ use super::capacity::{self, Need, Use};
 use super::{PLACEMENTS, QueuePass, Waiting};
 use crate::attributes::Attributes;
 use crate::flow::{Flow, Kind, Span};
-use crate::groups::{Groups, Wanted};
+use crate::groups::{Changes, Groups, Wanted};
 use crate::job::{Job, JobId, Totals};
 use crate::pass::{Candidate, JOBS_MAX, Pass, Placement, Refusal};
 use crate::resources::{self, Resources};
@@ -35,6 +35,8 @@ pub(super) struct BenchPass<'a> {
     decided: Vec<bool>,
     /// The rule of the groups that were asked for last.
     by_cores: Option<bool>,
+    /// The first candidates of groups that were told.
+    told: Vec<Candidate>,
     staged: Staged,
 }
 
@@ -49,6 +51,7 @@ impl<'a> BenchPass<'a> {
             offered: 0,
             decided,
             by_cores: None,
+            told: Vec::new(),
             staged: Staged::default(),
         }
     }
@@ -251,6 +254,16 @@ impl Groups for BenchPass<'_> {
         let heads =
             groups.into_iter().filter_map(|group| self.member(|job| of(job) == group, wanted.fitting));
         heads.take(JOBS_MAX as usize).collect()
+    }
+    /// All of them in every pass.
+    fn changed(&mut self, by_cores: bool) -> Changes {
+        let decided = self.decided.contains(&true);
+        assert!(!decided, "contract: changed groups were asked for after a decision of the pass");
+        let after = self.told.last().copied();
+        let heads = self.heads(Wanted { by_cores, fitting: false }, after);
+        let numbers = self.told.len() as u32..;
+        self.told.extend(heads.iter().map(|(candidate, _)| *candidate));
+        Changes { all: after.is_none(), heads: numbers.zip(heads.into_iter().map(Some)).collect() }
     }
     fn next(&mut self, candidate: Candidate, fitting: bool) -> Option<(Candidate, Job)> {
         let from = &self.at(candidate).job;

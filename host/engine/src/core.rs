@@ -5,6 +5,7 @@
 pub(crate) mod annotations;
 pub(crate) mod checkpoint;
 pub(crate) mod class;
+pub(crate) mod group_changes;
 pub(crate) mod groups;
 pub(crate) mod job;
 pub(crate) mod marks;

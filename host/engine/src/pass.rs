@@ -42,6 +42,8 @@ use crate::reason::Reason;
 use crate::standing::Standing;
 use crate::trace::{PassTrace, Step};
 
+pub use groups::GroupChanges;
+use groups::Told;
 use limits::Limits;
 use miss::Miss;
 pub(crate) use stage::Staged;
@@ -98,7 +100,8 @@ struct Start {
     how: &'static str,
 }
 
-/// One pass; see the module. Candidates are small numbers that are valid within this pass only.
+/// One pass; see the module. Candidates are small numbers that are valid within this pass only, but for those of
+/// [`Pass::changed_heads`].
 pub struct Pass {
     core: Box<Core>,
     queue: QueueId,
@@ -121,6 +124,8 @@ pub struct Pass {
     put_off: bool,
     /// The policy has asked for groups in this pass.
     grouped: bool,
+    /// The first jobs of groups that the policy was told of in this pass.
+    told: Told,
     /// The headroom of this queue; `None` where no bound applies.
     headroom: Option<Headroom>,
     /// Offered candidates, which are annotated with the reason why they wait.
@@ -174,6 +179,7 @@ impl Pass {
             misses: BTreeMap::new(),
             limits: Limits::default(),
             grouped: false,
+            told: Told::default(),
             offered: Vec::new(),
             sought_fitting: false,
             passed_over: Vec::new(),
@@ -234,6 +240,10 @@ impl Pass {
 
     fn known(&mut self, candidate: u32) -> Result<(), PolicyError> {
         if self.core.marks.is_offered(candidate) {
+            return Ok(());
+        }
+        if self.is_told(candidate) {
+            self.offer(candidate);
             return Ok(());
         }
         self.bad(format!("candidate {candidate} was not offered in this pass"))

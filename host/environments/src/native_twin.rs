@@ -392,6 +392,16 @@ impl guest::groups::Groups for TwinPass {
             |head| (Candidate::from_raw(head), guest::Pass::describe(self, Candidate::from_raw(head)));
         heads.into_iter().map(described).collect()
     }
+    fn changed(&mut self, by_cores: bool) -> guest::groups::Changes {
+        let engine::GroupChanges { all, heads } =
+            self.ask(|pass| pass.changed_heads(by_cores, guest::JOBS_MAX as usize));
+        let mut first = |candidate| {
+            let candidate = Candidate::from_raw(candidate);
+            (candidate, guest::Pass::describe(self, candidate))
+        };
+        let heads = heads.into_iter().map(|head| (head.group, head.candidate.map(&mut first))).collect();
+        guest::groups::Changes { all, heads }
+    }
     fn next(&mut self, candidate: Candidate, fitting: bool) -> Option<(Candidate, guest::Job)> {
         let next = self.ask(|pass| pass.next_in_group(candidate.raw(), fitting)).map(Candidate::from_raw)?;
         Some((next, guest::Pass::describe(self, next)))

@@ -246,6 +246,20 @@ impl groups::Host for HostState {
         Ok(rows)
     }
 
+    fn changed(&mut self, by_cores: bool) -> Result<groups::Changes> {
+        const QUESTION: &str = "groups.changed";
+        let told = self.pass(QUESTION, 0)?.changed_heads(by_cores, MANY_ROWS as usize)?;
+        let mut heads = Vec::with_capacity(told.heads.len());
+        for head in told.heads {
+            let pass = self.pass(QUESTION, 0)?;
+            let row = |candidate| -> Result<_> {
+                Ok(groups::Row { candidate, job: asked(pass.describe(candidate)?) })
+            };
+            heads.push(groups::Head { group: head.group, first: head.candidate.map(row).transpose()? });
+        }
+        Ok(groups::Changes { all: told.all, heads })
+    }
+
     fn next(&mut self, candidate: u32, fitting: bool) -> Result<Option<groups::Row>> {
         let pass = self.pass("groups.next", 0)?;
         let Some(candidate) = pass.next_in_group(candidate, fitting)? else { return Ok(None) };

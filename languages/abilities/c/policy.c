@@ -5,7 +5,7 @@
 enum { MOST = 256 };
 
 static const fg_key keys[] = {
-    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, flow, resources or attributes")},
+    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, changed, flow, resources or attributes")},
 };
 static const fg_description description = {
     FG_TEXT("abilities-c"), FG_TEXT("0.1.0"), FG_TEXT("what the contract gained after its first release, in C"), keys, 1,
@@ -51,6 +51,42 @@ static void groups(void) {
         }
         fg_free(rows);
     } while (count == 4096);
+}
+
+/* The first candidates of the groups of the only queue, by number, and how many places there are. */
+typedef struct {
+    bool some;
+    fg_row row;
+} first;
+static first *kept;
+static size_t places;
+
+static void changed(void) {
+    fg_group_head *heads;
+    size_t count;
+    do {
+        bool all;
+        count = fg_changed_groups(false, &all, &heads);
+        for (size_t i = 0; all && i < places; i++) kept[i].some = false;
+        for (size_t i = 0; i < count; i++) {
+            size_t group = heads[i].group;
+            if (group >= places) {
+                size_t more = 2 * group + 16;
+                first *moved = fg_alloc(more * sizeof(first));
+                for (size_t j = 0; j < more; j++) moved[j] = j < places ? kept[j] : (first){0};
+                fg_free(kept);
+                kept = moved;
+                places = more;
+            }
+            kept[group] = (first){heads[i].first.some, heads[i].first.row};
+        }
+        fg_free(heads);
+    } while (count == 4096);
+    for (size_t i = 0; i < places; i++) {
+        fg_row row = kept[i].row;
+        for (bool more = kept[i].some; more; more = fg_next_in_group(row.candidate, true, &row))
+            if (fg_start(row.candidate) == FG_LIMIT) return;
+    }
 }
 
 /* True if this start leaves half of each kind free. */
@@ -157,13 +193,14 @@ static fg_text configure(const fg_setting *settings, size_t count) {
     } rules[] = {
         {FG_TEXT("many"), many},
         {FG_TEXT("groups"), groups},
+        {FG_TEXT("changed"), changed},
         {FG_TEXT("flow"), flow},
         {FG_TEXT("resources"), resources},
         {FG_TEXT("attributes"), attributes},
     };
     for (size_t i = 0; count == 1 && i < sizeof(rules) / sizeof(rules[0]); i++)
         if (equal(settings[0].value, rules[i].name)) chosen = rules[i].rule;
-    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, flow, resources or attributes");
+    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, changed, flow, resources or attributes");
 }
 
 static void run(void) { chosen(); }

@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t most = 256;
 
 constexpr fg_key keys[] = {
-    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, flow, resources or attributes")},
+    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, changed, flow, resources or attributes")},
 };
 constexpr fg_description description = {
     FG_TEXT("abilities-cpp"), FG_TEXT("0.1.0"), FG_TEXT("what the contract gained after its first release, in C++"), keys, 1,
@@ -43,6 +43,41 @@ void groups() {
             } while (fluxgate::next_in_group(row.candidate, true, row));
         }
     } while (count == 4096);
+}
+
+// The first candidates of the groups of the only queue, by number.
+struct Kept {
+    bool some;
+    fg_row row;
+};
+Kept *kept = nullptr;
+size_t places = 0;
+
+void keep(const fg_group_head &head) {
+    if (head.group >= places) {
+        size_t more = 2 * size_t(head.group) + 16;
+        auto *moved = static_cast<Kept *>(fg_alloc(more * sizeof(Kept)));
+        for (size_t i = 0; i < more; i++) moved[i] = i < places ? kept[i] : Kept{};
+        fg_free(kept);
+        kept = moved;
+        places = more;
+    }
+    kept[head.group] = {head.first.some, head.first.row};
+}
+
+void changed() {
+    size_t count;
+    do {
+        fluxgate::GroupChanges changes = fluxgate::changed_groups(false);
+        count = changes.heads.size();
+        for (size_t i = 0; changes.all && i < places; i++) kept[i].some = false;
+        for (const fg_group_head &head : changes.heads) keep(head);
+    } while (count == 4096);
+    for (size_t i = 0; i < places; i++) {
+        fg_row row = kept[i].row;
+        for (bool more = kept[i].some; more; more = fluxgate::next_in_group(row.candidate, true, row))
+            if (fluxgate::start(row.candidate) == FG_LIMIT) return;
+    }
 }
 
 // True if this start leaves half of each kind free.
@@ -125,12 +160,13 @@ fg_text configure(const fg_setting *settings, size_t count) {
         Text name;
         void (*rule)();
     } rules[] = {
-        {"many", many}, {"groups", groups}, {"flow", flow}, {"resources", resources}, {"attributes", attributes},
+        {"many", many}, {"groups", groups},       {"changed", changed},
+        {"flow", flow}, {"resources", resources}, {"attributes", attributes},
     };
     Text use = fluxgate::Settings(settings, count).text("use");
     for (const auto &each : rules)
         if (each.name == use) chosen = each.rule;
-    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, flow, resources or attributes");
+    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, changed, flow, resources or attributes");
 }
 
 void run() { chosen(); }

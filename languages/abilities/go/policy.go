@@ -21,6 +21,7 @@ const most = 256
 var rules = map[string]func(fluxgate.Pass){
 	"many":       startOrReserve,
 	"groups":     byGroup,
+	"changed":    byKept,
 	"flow":       belowHalf,
 	"resources":  askingFirst,
 	"attributes": groupFirst,
@@ -35,7 +36,7 @@ func init() {
 		Summary: "what the contract gained after its first release, in Go",
 		Keys: []fluxgate.Key{{
 			Name: "use", Kind: fluxgate.Text, Default: "many",
-			Help: "many, groups, flow, resources or attributes",
+			Help: "many, groups, changed, flow, resources or attributes",
 		}},
 	}, configure)
 	scheduling.With(func(pass fluxgate.Pass) { chosen(pass) })
@@ -44,7 +45,7 @@ func init() {
 
 func configure(settings fluxgate.Settings) error {
 	if chosen = rules[settings["use"]]; chosen == nil {
-		return errors.New("`use` must be many, groups, flow, resources or attributes")
+		return errors.New("`use` must be many, groups, changed, flow, resources or attributes")
 	}
 	return nil
 }
@@ -67,8 +68,14 @@ func startOrReserve(pass fluxgate.Pass) {
 	}
 }
 
-func byGroup(pass fluxgate.Pass) {
-	for _, row := range groups.Heads(pass, groups.Wanted{Fitting: true}) {
+func byGroup(pass fluxgate.Pass) { behind(pass, groups.Heads(pass, groups.Wanted{Fitting: true})) }
+
+var kept groups.Kept
+
+func byKept(pass fluxgate.Pass) { behind(pass, kept.Heads(pass, false)) }
+
+func behind(pass fluxgate.Pass, heads []fluxgate.Row) {
+	for _, row := range heads {
 		for more := true; more; row, more = groups.Next(pass, row.Candidate, true) {
 			if pass.Start(row.Candidate) == fluxgate.Limit {
 				return

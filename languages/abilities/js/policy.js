@@ -2,12 +2,22 @@
 import { attributes } from "../../js/attributes.js";
 import { flow } from "../../js/flow.js";
 import { pass } from "../../js/fluxgate.js";
-import { groups } from "../../js/groups.js";
+import { groups, Kept } from "../../js/groups.js";
 import { many } from "../../js/many.js";
 import { resources } from "../../js/resources.js";
 
 /** Candidates of one question. */
 const MOST = 256;
+
+const kept = new Kept();
+
+function behind(heads) {
+    for (const head of heads) {
+        for (let row = head; row !== null; row = groups.next(row.candidate, { fitting: true })) {
+            if (pass.start(row.candidate) === "limit") return;
+        }
+    }
+}
 
 const rules = {
     many() {
@@ -19,11 +29,11 @@ const rules = {
     },
 
     groups() {
-        for (const head of groups.heads({ fitting: true })) {
-            for (let row = head; row !== null; row = groups.next(row.candidate, { fitting: true })) {
-                if (pass.start(row.candidate) === "limit") return;
-            }
-        }
+        behind(groups.heads({ fitting: true }));
+    },
+
+    changed() {
+        behind(kept.heads());
     },
 
     flow() {
@@ -83,7 +93,7 @@ let chosen = rules.many;
 
 export const policy = {
     describe() {
-        const help = "many, groups, flow, resources or attributes";
+        const help = "many, groups, changed, flow, resources or attributes";
         return {
             name: "abilities-js",
             version: "0.1.0",
@@ -94,7 +104,7 @@ export const policy = {
 
     configure(values) {
         const { use } = Object.fromEntries(values);
-        if (!Object.hasOwn(rules, use)) throw "`use` must be many, groups, flow, resources or attributes";
+        if (!Object.hasOwn(rules, use)) throw "`use` must be many, groups, changed, flow, resources or attributes";
         chosen = rules[use];
     },
 };

@@ -23,8 +23,19 @@ def start_or_reserve() -> None:
             return
 
 
+kept = groups.Kept()
+
+
 def by_group() -> None:
-    for head in groups.heads(fitting=True):
+    behind(groups.heads(fitting=True))
+
+
+def by_kept() -> None:
+    behind(kept.heads())
+
+
+def behind(heads: Sequence[groups.Row]) -> None:
+    for head in heads:
         if fluxgate.start(head.candidate) == Refusal.LIMIT:
             return
         for row in groups.after(head.candidate, fitting=True):
@@ -87,6 +98,7 @@ def group_first() -> None:
 RULES = {
     "many": start_or_reserve,
     "groups": by_group,
+    "changed": by_kept,
     "flow": below_half,
     "resources": asking_first,
     "attributes": group_first,
@@ -97,7 +109,7 @@ chosen = start_or_reserve
 
 class Policy(exports.Policy):
     def describe(self) -> Description:
-        key = ConfigKey("use", ConfigKind.TEXT, "many", "many, groups, flow, resources or attributes")
+        key = ConfigKey("use", ConfigKind.TEXT, "many", "many, groups, changed, flow, resources or attributes")
         summary = "what the contract gained after its first release, in Python"
         return Description(name="abilities-python", version="0.1.0", summary=summary, config=[key])
 
@@ -106,7 +118,7 @@ class Policy(exports.Policy):
         try:
             chosen = RULES[dict(values)["use"]]
         except KeyError:
-            raise Err("`use` must be many, groups, flow, resources or attributes")
+            raise Err("`use` must be many, groups, changed, flow, resources or attributes")
 
 
 class Scheduling(exports.Scheduling):

@@ -10,12 +10,22 @@ import {
     type Row,
     type Scheduling,
 } from "../../js/fluxgate.js";
-import { groups } from "../../js/groups.js";
+import { groups, Kept } from "../../js/groups.js";
 import { many } from "../../js/many.js";
 import { resources } from "../../js/resources.js";
 
 /** Candidates of one question. */
 const MOST = 256;
+
+const kept = new Kept();
+
+function behind(heads: Row[]) {
+    for (const head of heads) {
+        for (let row: Row | null = head; row !== null; row = groups.next(row.candidate, { fitting: true })) {
+            if (pass.start(row.candidate) === "limit") return;
+        }
+    }
+}
 
 const rules: Record<string, () => void> = {
     many() {
@@ -27,11 +37,11 @@ const rules: Record<string, () => void> = {
     },
 
     groups() {
-        for (const head of groups.heads({ fitting: true })) {
-            for (let row: Row | null = head; row !== null; row = groups.next(row.candidate, { fitting: true })) {
-                if (pass.start(row.candidate) === "limit") return;
-            }
-        }
+        behind(groups.heads({ fitting: true }));
+    },
+
+    changed() {
+        behind(kept.heads());
     },
 
     flow() {
@@ -91,7 +101,7 @@ let chosen = rules.many;
 
 export const policy: Policy = {
     describe() {
-        const help = "many, groups, flow, resources or attributes";
+        const help = "many, groups, changed, flow, resources or attributes";
         return {
             name: "abilities-ts",
             version: "0.1.0",
@@ -102,7 +112,7 @@ export const policy: Policy = {
 
     configure(values) {
         const { use } = Object.fromEntries(values);
-        if (!Object.hasOwn(rules, use)) throw "`use` must be many, groups, flow, resources or attributes";
+        if (!Object.hasOwn(rules, use)) throw "`use` must be many, groups, changed, flow, resources or attributes";
         chosen = rules[use];
     },
 };

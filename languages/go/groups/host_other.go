@@ -8,6 +8,7 @@ import "fluxgate"
 type host struct{}
 
 func (host) GroupHeads(Wanted, *fluxgate.Candidate) []fluxgate.Row { return nil }
+func (host) ChangedGroups(bool) Changes                            { return Changes{} }
 func (host) NextInGroup(fluxgate.Candidate, bool) (fluxgate.Row, bool) {
 	return fluxgate.Row{}, false
 }

@@ -11,7 +11,11 @@ type host struct{}
 
 // Where the host puts answers: variables of the package, because a stack may move.
 var (
-	list abi.List
+	list    abi.List
+	changed struct {
+		all   bool
+		heads abi.List
+	}
 	next struct {
 		some bool
 		row  fluxgate.Row
@@ -25,6 +29,11 @@ func (host) GroupHeads(wanted Wanted, after *fluxgate.Candidate) []fluxgate.Row 
 	}
 	abiHeads(flag(wanted.ByCores), flag(wanted.Fitting), some, candidate, unsafe.Pointer(&list))
 	return abi.TakeList[fluxgate.Row](list)
+}
+
+func (host) ChangedGroups(byCores bool) Changes {
+	abiChanged(flag(byCores), unsafe.Pointer(&changed))
+	return Changes{All: changed.all, Heads: abi.TakeList[Head](changed.heads)}
 }
 
 func (host) NextInGroup(candidate fluxgate.Candidate, fitting bool) (fluxgate.Row, bool) {
@@ -41,6 +50,9 @@ func flag(set bool) uint32 {
 
 //go:wasmimport fluxgate:policy/groups@0.1.0 heads
 func abiHeads(byCores, fitting, some, after uint32, answer unsafe.Pointer)
+
+//go:wasmimport fluxgate:policy/groups@0.1.0 changed
+func abiChanged(byCores uint32, answer unsafe.Pointer)
 
 //go:wasmimport fluxgate:policy/groups@0.1.0 next
 func abiNext(candidate, fitting uint32, answer unsafe.Pointer)

@@ -5,12 +5,12 @@ The jobs of a group have one user and one priority, and come in the order of sub
 
 from collections.abc import Iterator
 
-from wit_world.imports import groups
+from wit_world.imports import groups, pass_
 from wit_world.imports.groups import Row, Wanted
 
 from . import JOBS_MAX
 
-__all__ = ["Row", "after", "heads"]
+__all__ = ["Kept", "Row", "after", "heads"]
 
 
 def heads(*, by_cores: bool = False, fitting: bool = False) -> list[Row]:
@@ -25,6 +25,27 @@ def heads(*, by_cores: bool = False, fitting: bool = False) -> list[Row]:
         some = groups.heads(wanted, found[-1].candidate)
         found = found + some
     return found
+
+
+class Kept:
+    """The first candidates of the groups of each queue, so that a pass is told only of those that changed since the last one."""
+
+    def __init__(self) -> None:
+        self._queues: dict[int, list[Row | None]] = {}
+
+    def heads(self, *, by_cores: bool = False) -> list[Row]:
+        """The first candidate of each group that has one. To be called before the first start or reservation of a pass."""
+        first = self._queues.setdefault(pass_.queue(), [])
+        more = JOBS_MAX
+        while more == JOBS_MAX:
+            changes = groups.changed(by_cores)
+            if changes.all:
+                first.clear()
+            for head in changes.heads:
+                first.extend([None] * (head.group + 1 - len(first)))
+                first[head.group] = head.first
+            more = len(changes.heads)
+        return [row for row in first if row is not None]
 
 
 def after(job: int, *, fitting: bool = False) -> Iterator[Row]:

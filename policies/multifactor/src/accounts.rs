@@ -1,10 +1,11 @@
 //! Accounts, their shares, and their usage.
 //!
-//! This module knows neither queues nor passes.
+//! This module knows neither queues nor passes, and never goes through a map in the order of its hashes.
 
 use std::collections::BTreeMap;
 
 use fluxgate_guest::prelude::*;
+use rustc_hash::FxHashMap;
 
 use crate::decay::Decay;
 use crate::usage::{Held, Usage};
@@ -26,8 +27,8 @@ pub struct Accounts {
     /// Users that belong to a named account.
     members: BTreeMap<u32, usize>,
     /// Users of whom a job was seen.
-    by_user: BTreeMap<u32, usize>,
-    waiting: BTreeMap<JobId, Charged>,
+    by_user: FxHashMap<u32, usize>,
+    waiting: FxHashMap<JobId, Charged>,
     running: BTreeMap<JobId, Held>,
 }
 
@@ -63,26 +64,32 @@ pub struct Factors<'a> {
     used: Vec<f64>,
     all_used: f64,
     shares: &'a [f64],
-    all_shares: f64,
-    damping: f64,
+    /// All shares, by all usage and the damping.
+    scale: f64,
     /// Factors that were asked for; NaN for the others.
     known: Vec<f64>,
+    by_user: &'a FxHashMap<u32, usize>,
 }
 
 impl Factors<'_> {
+    /// The factor of the account of a user; 1 for a user of whom no job was seen.
+    pub fn of(&mut self, user: u32) -> f64 {
+        let Some(&account) = self.by_user.get(&user) else { return 1.0 };
+        let known = self.known[account];
+        if known.is_nan() { self.compute(account) } else { known }
+    }
+
     /// The factor of an account, by number: 2^(-(usage / shares) / damping), both as fractions of the total.
-    pub fn of(&mut self, account: usize) -> f64 {
-        if self.known[account].is_nan() {
-            let (used, shares) = (self.used[account], self.shares[account]);
-            self.known[account] = match shares > 0.0 {
-                _ if self.all_used <= 0.0 => 1.0,
-                true => {
-                    crate::decay::exp2(-(used / self.all_used) / (shares / self.all_shares) / self.damping)
-                }
-                false => 0.0,
-            };
-        }
-        self.known[account]
+    #[inline(never)]
+    fn compute(&mut self, account: usize) -> f64 {
+        let (used, shares) = (self.used[account], self.shares[account]);
+        let factor = match shares > 0.0 {
+            _ if self.all_used <= 0.0 => 1.0,
+            true => crate::decay::exp2(-used * self.scale / shares),
+            false => 0.0,
+        };
+        self.known[account] = factor;
+        factor
     }
 }
 
@@ -94,8 +101,8 @@ impl Default for Accounts {
             used: Usage::new(Decay { half_life: f64::INFINITY }),
             by_name: BTreeMap::new(),
             members: BTreeMap::new(),
-            by_user: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            by_user: FxHashMap::default(),
+            waiting: FxHashMap::default(),
             running: BTreeMap::new(),
         }
     }
@@ -183,16 +190,12 @@ impl Accounts {
     }
 
     /// The fair-share factors of the accounts at this time.
+    #[inline(never)]
     pub fn factors(&self, now: f64, damping: f64) -> Factors<'_> {
         let used = self.used.by_account(now);
-        let (all_used, all_shares) = (used.iter().sum(), self.shares.iter().sum());
-        let known = vec![f64::NAN; used.len()];
-        Factors { used, all_used, shares: &self.shares, all_shares, damping, known }
-    }
-
-    /// The number of the account of a user of whom a job was seen.
-    pub fn of(&self, user: u32) -> Option<usize> {
-        self.by_user.get(&user).copied()
+        let (all_used, all_shares): (f64, f64) = (used.iter().sum(), self.shares.iter().sum());
+        let (known, scale) = (vec![f64::NAN; used.len()], all_shares / all_used / damping);
+        Factors { used, all_used, shares: &self.shares, scale, known, by_user: &self.by_user }
     }
 
     /// The state as text, one account or job a line.

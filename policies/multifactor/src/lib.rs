@@ -8,6 +8,7 @@ mod usage;
 
 use accounts::Accounts;
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
+use fluxgate_guest::groups::Heads;
 use fluxgate_guest::prelude::*;
 
 /// Maximum of `window`.
@@ -22,6 +23,21 @@ struct Weights {
     fair_share: f64,
     size: f64,
     priority: f64,
+}
+
+/// A number as one from 0 to 1. In a component, the functions of `f64` for this and for rounding are calls.
+fn fraction(number: f64) -> f64 {
+    match number {
+        _ if number > 1.0 => 1.0,
+        _ if number > 0.0 => number,
+        _ => 0.0,
+    }
+}
+
+/// [`f64::round`] of a number of 0 or more.
+fn rounded(number: f64) -> f64 {
+    let whole = number.floor();
+    if number - whole < 0.5 { whole } else { whole + 1.0 }
 }
 
 /// A weight that is accepted.
@@ -41,6 +57,7 @@ pub struct Multifactor {
     priority_full: f64,
     damping: f64,
     accounts: Accounts,
+    heads: Heads,
     /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
     /// Number of waiting jobs that are considered; 0: all.
@@ -56,6 +73,7 @@ impl Default for Multifactor {
             priority_full: 31.0,
             damping: 1.0,
             accounts: Accounts::default(),
+            heads: Heads::default(),
             depth: 1,
             window: 0,
         }
@@ -125,18 +143,23 @@ impl Multifactor {
         Ok(())
     }
 
+    /// The factor of the size of a job.
+    fn size(&self, machine_cores: u32, job: &Job) -> f64 {
+        let size = fraction(f64::from(job.cores.max(1)) / f64::from(machine_cores.max(1)));
+        if self.small { 1.0 - size } else { size }
+    }
+
     /// The sum of weighted factors, each from 0 to 1, in billionths.
     fn score(&self, now: f64, machine_cores: u32, fair_share: f64, job: &Job) -> f64 {
         if job.priority == u32::MAX {
             return f64::INFINITY;
         }
-        let age = ((now - job.t_submit) / self.max_age).clamp(0.0, 1.0);
-        let size = (f64::from(job.cores.max(1)) / f64::from(machine_cores.max(1))).min(1.0);
-        let size = if self.small { 1.0 - size } else { size };
-        let priority = (f64::from(job.priority) / self.priority_full).min(1.0);
         let w = &self.weights;
+        let age = fraction((now - job.t_submit) / self.max_age);
+        let size = if w.size > 0.0 { self.size(machine_cores, job) } else { 0.0 };
+        let priority = fraction(f64::from(job.priority) / self.priority_full);
         let sum = w.age * age + w.fair_share * fair_share + w.size * size + w.priority * priority;
-        (sum * 1e9).round()
+        rounded(sum * 1e9)
     }
 }
 
@@ -164,18 +187,21 @@ impl Observing for Multifactor {
 impl Scheduling for Multifactor {
     fn run(&mut self, pass: &mut dyn Pass) {
         let (now, cores) = (pass.now(), pass.totals().cores);
+        let mut heads = std::mem::take(&mut self.heads);
         // In most passes no two jobs have to be compared.
         let mut factors = None;
         let score = |job: &Job| {
             let factors = factors.get_or_insert_with(|| self.accounts.factors(now, self.damping));
-            let fair_share = self.accounts.of(job.userid).map_or(1.0, |account| factors.of(account));
-            self.score(now, cores, fair_share, job)
+            self.score(now, cores, factors.of(job.userid), job)
         };
         match self.window {
             // Jobs of one user, priority and size differ by their age alone.
-            0 => backfill::by_group_score(pass, self.depth, self.weights.size > 0.0, score),
+            0 => {
+                backfill::by_group_score(pass, &mut heads, self.depth, self.weights.size > 0.0, score);
+            }
             window => backfill::by_score(pass, self.depth, window, score),
         }
+        self.heads = heads;
     }
 }
 

@@ -127,7 +127,8 @@ impl Usage {
         let each = |of: &Account| {
             let cores = of.cores as f64;
             let running = self.decay.held_of(cores, of.weight, seconds, left);
-            of.ended * left + running.max(0.0)
+            // `f64::max` is a call in a component.
+            of.ended * left + if running > 0.0 { running } else { 0.0 }
         };
         self.accounts.iter().map(each).collect()
     }

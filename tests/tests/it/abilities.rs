@@ -108,11 +108,16 @@ fn groups_leave_no_core_idle_that_a_waiting_job_could_use() {
     }
     let log = write(dir.path(), "l.swf", &text);
     for Built { file, .. } in built() {
-        let policy = format!("{}:use=groups", file.display());
-        let said = cli(&["replay", &log, "-q", "--json", "--policy", &policy, "--policy", "fcfs"]).json();
+        let uses = ["groups", "changed"].map(|rule| format!("{}:use={rule}", file.display()));
+        let said = cli(&[
+            "replay", &log, "-q", "--json", "--policy", &uses[0], "--policy", &uses[1], "--policy", "fcfs",
+        ]);
+        let said = said.json();
         let of = |run: usize, key: &str| said["runs"][run]["metrics"][key].as_f64().unwrap();
-        assert_eq!((of(0, "jobs"), of(0, "loss_of_capacity")), (400.0, 0.0), "{policy}");
-        assert!(of(1, "loss_of_capacity") > 0.0, "strict order leaves some idle");
+        for (run, policy) in uses.iter().enumerate() {
+            assert_eq!((of(run, "jobs"), of(run, "loss_of_capacity")), (400.0, 0.0), "{policy}");
+        }
+        assert!(of(2, "loss_of_capacity") > 0.0, "strict order leaves some idle");
     }
 }
 
@@ -126,10 +131,13 @@ fn groups_that_are_more_than_one_answer_all_start() {
     }
     let log = write(dir.path(), "l.swf", &text);
     for Built { file, .. } in built() {
-        let found = starts(&["replay", &log, "--policy", &format!("{}:use=groups", file.display())]);
-        assert_eq!(found.len(), 4500);
-        let late = found.iter().find(|(_, start)| *start > 0.0);
-        assert!(late.is_none(), "{}: {late:?}", file.display());
+        for rule in ["groups", "changed"] {
+            let policy = format!("{}:use={rule}", file.display());
+            let found = starts(&["replay", &log, "--policy", &policy]);
+            assert_eq!(found.len(), 4500);
+            let late = found.iter().find(|(_, start)| *start > 0.0);
+            assert!(late.is_none(), "{policy}: {late:?}");
+        }
     }
 }
 
@@ -351,7 +359,7 @@ fn what_is_no_setting_is_refused() {
         let why =
             built.compiled().instantiate(&config).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(
-            why.contains("`use` must be many, groups, flow, resources or attributes"),
+            why.contains("`use` must be many, groups, changed, flow, resources or attributes"),
             "{}: {why}",
             built.file.display()
         );

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Unbounded};
 
 use super::Core;
+use super::group_changes::{Changes, GroupHead};
 use super::job::Job;
 use super::scope::QueueId;
 use crate::order::{ClassId, OrderKey, Size, Slot, Trees};
@@ -28,6 +29,8 @@ pub(crate) struct GroupKey {
 /// The trees of one group.
 #[derive(Debug, Clone)]
 struct Group {
+    /// See [`Changes`].
+    number: u32,
     /// Of all its jobs.
     all: u32,
     /// The first of them, which is asked for in each pass.
@@ -46,6 +49,7 @@ pub(crate) struct Groups {
     /// Trees that were ever used, and those of them that are empty.
     made: u32,
     vacant: Vec<u32>,
+    changes: Changes,
 }
 
 /// A job as the index has it.
@@ -66,11 +70,11 @@ impl Member {
 
 impl Core {
     /// The index of a queue by group; `by_cores` if the jobs of a group have one number of cores. The first call makes
-    /// it, and so does a call with another rule than before.
-    pub(crate) fn group(&mut self, queue: QueueId, by_cores: bool) {
-        let Some(of) = self.queues.get(queue as usize) else { return };
+    /// it, and so does a call with another rule than before. True if it was made.
+    pub(crate) fn group(&mut self, queue: QueueId, by_cores: bool) -> bool {
+        let Some(of) = self.queues.get(queue as usize) else { return false };
         if of.groups.as_ref().is_some_and(|groups| groups.by_cores == by_cores) {
-            return;
+            return false;
         }
         let mut groups = Groups::new(by_cores);
         for slot in of.native.values() {
@@ -79,6 +83,7 @@ impl Core {
             }
         }
         self.queues[queue as usize].groups = Some(groups);
+        true
     }
 
     /// Adds a waiting job to its group, if its queue is indexed so.
@@ -113,7 +118,14 @@ impl Core {
 impl Groups {
     /// No jobs; `by_cores` if the jobs of a group have one number of cores.
     fn new(by_cores: bool) -> Self {
-        Groups { by_cores, groups: BTreeMap::new(), trees: Trees::default(), made: 0, vacant: Vec::new() }
+        Groups {
+            by_cores,
+            groups: BTreeMap::new(),
+            trees: Trees::default(),
+            made: 0,
+            vacant: Vec::new(),
+            changes: Changes::default(),
+        }
     }
 
     /// The group of a job.
@@ -134,8 +146,8 @@ impl Groups {
     fn insert(&mut self, member: &Member, slot: Slot) {
         let key = self.of(member);
         if !self.groups.contains_key(&key) {
-            let all = self.tree();
-            self.groups.insert(key, Group { all, first: (member.key, slot), classes: Vec::new() });
+            let (all, number) = (self.tree(), self.changes.number(key));
+            self.groups.insert(key, Group { number, all, first: (member.key, slot), classes: Vec::new() });
         }
         let known = |group: &Group| group.classes.binary_search_by_key(&member.class, |(class, _)| *class);
         let tree = match self.groups.get(&key).map(known) {
@@ -145,6 +157,7 @@ impl Groups {
         let Some(group) = self.groups.get_mut(&key) else { return };
         if member.key <= group.first.0 {
             group.first = (member.key, slot);
+            self.changes.note(group.number);
         }
         let of_class = match known(group) {
             Ok(at) => group.classes[at].1,
@@ -172,12 +185,14 @@ impl Groups {
             group.classes.remove(at);
             self.vacant.push(tree);
         }
-        if group.first.0 == member.key
-            && let Some(first) = self.trees.next(all, Unbounded, &|_| true)
-        {
-            group.first = first;
+        if group.first.0 == member.key {
+            self.changes.note(group.number);
+            if let Some(first) = self.trees.next(all, Unbounded, &|_| true) {
+                group.first = first;
+            }
         }
         if group.classes.is_empty() {
+            self.changes.vacate(group.number);
             self.groups.remove(&key);
             self.vacant.push(all);
         }
@@ -190,6 +205,37 @@ impl Groups {
     ) -> impl Iterator<Item = (GroupKey, (OrderKey, Slot))> {
         let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
         rest.map(|(key, group)| (*key, group.first))
+    }
+
+    /// The first job of a group.
+    pub(crate) fn first(&self, group: &GroupKey) -> Option<Slot> {
+        self.groups.get(group).map(|group| group.first.1)
+    }
+
+    /// The groups after this one, each with its number and first job.
+    pub(crate) fn heads_after(
+        &self,
+        group: Option<&GroupKey>,
+    ) -> impl Iterator<Item = (GroupKey, GroupHead)> {
+        let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
+        let head = |group: &Group| GroupHead { group: group.number, candidate: Some(group.first.1) };
+        rest.map(move |(key, group)| (*key, head(group)))
+    }
+
+    /// The changed groups from the one at this place of the changes on.
+    pub(crate) fn changed_from(&self, place: usize) -> impl Iterator<Item = GroupHead> {
+        let changed = self.changes.from(place);
+        changed.map(|(group, key)| GroupHead { group, candidate: key.and_then(|key| self.first(&key)) })
+    }
+
+    /// The changes of first jobs.
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// The same, to take out those that a pass was told.
+    pub(crate) fn changes_mut(&mut self) -> &mut Changes {
+        &mut self.changes
     }
 
     /// The first job of a group after this key.

@@ -55,6 +55,7 @@ impl Pass {
     pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
         self.end_trace(None);
         self.drop_standing();
+        self.settle_told();
         let core = &mut self.core;
         let mut started = Vec::with_capacity(self.staged.len());
         let (mut waited_ms, mut backfills): (u64, bool) = (0, false);

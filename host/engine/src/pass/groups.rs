@@ -1,14 +1,39 @@
-//! The candidates of a pass by group: the first of each group, and those behind it.
+//! The candidates of a pass by group: the first of each group, or those of them that changed since the last pass, and those
+//! behind them.
 //!
 //! A group has its own order, of submission and id, and no cursor. Must never decide anything.
 
 use crate::core::Core;
-use crate::core::groups::GroupKey;
+use crate::core::group_changes::GroupHead;
+use crate::core::groups::{GroupKey, Groups};
 use crate::order::{OrderKey, Slot};
 use crate::policy_error::PolicyError;
 
 use super::Pass;
 use super::candidates::latest;
+
+/// An answer of [`Pass::changed_heads`].
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GroupChanges {
+    /// Earlier answers do not hold any more.
+    pub all: bool,
+    /// Groups that are new or gone, or have another first candidate.
+    pub heads: Vec<GroupHead>,
+}
+
+/// The answers of [`Pass::changed_heads`] so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Told {
+    /// There were none.
+    #[default]
+    Nothing,
+    /// Changes since the last pass; this number of them.
+    Changes(usize),
+    /// All groups up to this one.
+    Until(Option<GroupKey>),
+    /// All groups.
+    All,
+}
 
 impl Pass {
     /// The first candidate of each group that has one, at most `most`. The jobs of a group have one user and one
@@ -25,8 +50,7 @@ impl Pass {
         after: Option<u32>,
         most: usize,
     ) -> Result<Vec<u32>, PolicyError> {
-        self.core.group(self.queue, by_cores);
-        self.grouped = true;
+        self.grouped(by_cores);
         let mut group = None;
         if let Some(after) = after {
             self.known(after)?;
@@ -45,6 +69,84 @@ impl Pass {
             }
         }
         Ok(heads)
+    }
+
+    /// The first candidates of the groups, as [`Pass::group_heads`] gives them without `fitting`, that are not those that this
+    /// policy was told of in earlier passes, at most `most`. Fewer only if there are no others, or at a bound of candidates. Until its
+    /// group is in an answer again, a candidate of an answer may be decided in later passes without being offered.
+    ///
+    /// # Errors
+    /// [`PolicyError::BadDecision`] after a start or a reservation of this pass.
+    pub fn changed_heads(&mut self, by_cores: bool, most: usize) -> Result<GroupChanges, PolicyError> {
+        if self.decided() > 0 {
+            return self.bad("changed groups were asked for after a decision of the pass".to_owned());
+        }
+        self.grouped(by_cores);
+        let mut answer = GroupChanges::default();
+        let Some(groups) = self.core.queues.get(self.queue as usize).and_then(|queue| queue.groups.as_ref())
+        else {
+            return Ok(answer);
+        };
+        if self.told == Told::Nothing {
+            answer.all = !self.continues || !groups.changes().is_told();
+            self.told = if answer.all { Told::Until(None) } else { Told::Changes(0) };
+        }
+        let left = self.core.config.candidates_per_pass_max.saturating_sub(self.offered.len() as u64);
+        let may = most.min(usize::try_from(left).unwrap_or(usize::MAX));
+        match &mut self.told {
+            Told::Changes(count) => {
+                answer.heads.extend(groups.changed_from(*count).take(may));
+                *count += answer.heads.len();
+            }
+            Told::Until(last) => {
+                let after = *last;
+                for (key, head) in groups.heads_after(after.as_ref()).take(may) {
+                    answer.heads.push(head);
+                    *last = Some(key);
+                }
+                if answer.heads.len() < may {
+                    self.told = Told::All;
+                }
+            }
+            Told::Nothing | Told::All => {}
+        }
+        self.cut |= answer.heads.len() == may && may < most;
+        for head in &answer.heads {
+            head.candidate.map(|slot| self.offer(slot));
+        }
+        Ok(answer)
+    }
+
+    fn grouped(&mut self, by_cores: bool) {
+        self.grouped = true;
+        if self.core.group(self.queue, by_cores) {
+            self.told = Told::Nothing;
+        }
+    }
+
+    /// True if the policy of this pass was told of this candidate as the first of a group.
+    pub(super) fn is_told(&self, slot: Slot) -> bool {
+        if self.told == Told::Nothing {
+            return false;
+        }
+        let groups = self.core.queues.get(self.queue as usize).and_then(|queue| queue.groups.as_ref());
+        let here = self.core.job(slot).is_some_and(|job| job.queue == self.queue);
+        let group = self.core.place_in_group(slot).filter(|_| here).map(|(group, _)| group);
+        group.is_some_and(|group| groups.is_some_and(|groups| groups.first(&group) == Some(slot)))
+    }
+
+    /// The answers of this pass hold from now on; without any, those before do, if the policy made the last pass too.
+    pub(super) fn settle_told(&mut self) {
+        let queue = self.core.queues.get_mut(self.queue as usize);
+        let Some(changes) = queue.and_then(|queue| queue.groups.as_mut()).map(Groups::changes_mut) else {
+            return;
+        };
+        match self.told {
+            Told::Nothing if self.continues => {}
+            Told::Nothing | Told::Until(_) => changes.settle(0, false),
+            Told::Changes(count) => changes.settle(count, true),
+            Told::All => changes.settle(usize::MAX, true),
+        }
     }
 
     /// The next candidate of the same group, in the order of submission and id. With `fitting`, only one that is not

@@ -1,9 +1,9 @@
 //! Candidates by group: a pass that compares the first jobs of the groups starts the jobs of a pass that compares all.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use fluxgate_engine::{Event, JobView, Pass, PolicyError, Refusal};
+use fluxgate_engine::{Config, Engine, Event, GroupChanges, GroupHead, JobView, Pass, PolicyError, Refusal};
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_formats::{JobId, Jobspec};
 use proptest::prelude::*;
@@ -102,6 +102,61 @@ fn by_groups(pass: &mut Pass, depth: usize, by_cores: bool) -> Result<(), Policy
     Ok(())
 }
 
+/// The first candidates of groups, by number, as a policy keeps them.
+type Kept = BTreeMap<u32, u32>;
+
+/// The changes since the last pass, asked for few at a time, and held to all groups.
+fn keep(pass: &mut Pass, by_cores: bool, kept: &mut Kept) -> Result<(), PolicyError> {
+    for most in 2.. {
+        let GroupChanges { all, heads } = pass.changed_heads(by_cores, most)?;
+        if all {
+            kept.clear();
+        }
+        let last = heads.len() < most;
+        for head in heads {
+            match head.candidate {
+                Some(candidate) => kept.insert(head.group, candidate),
+                None => kept.remove(&head.group),
+            };
+        }
+        if last {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// As [`by_groups`], with the first jobs of groups that are kept from pass to pass.
+fn by_changes(pass: &mut Pass, depth: usize, by_cores: bool, kept: &mut Kept) -> Result<(), PolicyError> {
+    // Some passes ask for other groups, or do not ask for changes.
+    let time = pass.now() as u64;
+    if time.is_multiple_of(5) {
+        return by_groups(pass, depth, by_cores);
+    }
+    keep(pass, by_cores || time.is_multiple_of(7), kept)?;
+    let mut all = BTreeMap::new();
+    for c in kept.values() {
+        put(pass, by_cores, &mut all, Some(*c))?;
+    }
+    let mut last: Option<u32> = None;
+    heads(pass, depth, |pass| {
+        if let Some(c) = last.take() {
+            let behind = pass.next_in_group(c, false)?;
+            put(pass, by_cores, &mut all, behind)?;
+        }
+        last = all.pop_first().map(|(_, c)| c);
+        Ok(last)
+    })?;
+    let behind = last.map(|c| pass.next_in_group(c, true)).transpose()?.flatten();
+    put(pass, by_cores, &mut all, behind)?;
+    while let Some((_, c)) = all.pop_first() {
+        let _ = pass.start(c, None)?;
+        let behind = pass.next_in_group(c, true)?;
+        put(pass, by_cores, &mut all, behind)?;
+    }
+    Ok(())
+}
+
 #[derive(Debug, Clone)]
 enum Op {
     /// A number of cores, or of nodes above 20, seconds (0 is no limit), user and priority.
@@ -148,7 +203,10 @@ proptest! {
     ) {
         let every = Script::named("every").run(move |pass| every_job(pass, depth, by_cores));
         let groups = Script::named("groups").run(move |pass| by_groups(pass, depth, by_cores));
+        let mut kept = Kept::new();
+        let changes = Script::named("changes").run(move |pass| by_changes(pass, depth, by_cores, &mut kept));
         let (mut every, mut groups) = (Side::of(every, ceiling), Side::of(groups, ceiling));
+        let mut changes = Side::of(changes, ceiling);
         let (mut now, mut next) = (1.0, 1);
         for op in ops {
             let waits = |side: &Side, at: usize| JobId(side.waiting[at % side.waiting.len()]);
@@ -157,6 +215,7 @@ proptest! {
                     next += 1;
                     every.waiting.push(next);
                     groups.waiting.push(next);
+                    changes.waiting.push(next);
                     // Three jobs are submitted at one time.
                     let t_submit = (next / 3) as f64;
                     Event::Alloc { id: JobId(next), priority, userid, t_submit, jobspec: asking(n, f64::from(duration)) }
@@ -164,12 +223,14 @@ proptest! {
                 Op::End(at) if !every.running.is_empty() => {
                     let at = at % every.running.len();
                     groups.running.remove(at);
+                    changes.running.remove(at);
                     free(every.running.remove(at))
                 }
                 Op::Cancel(at) if !every.waiting.is_empty() => {
                     let id = waits(&every, at);
                     every.waiting.retain(|other| *other != id.0);
                     groups.waiting.retain(|other| *other != id.0);
+                    changes.waiting.retain(|other| *other != id.0);
                     Event::Cancel { id }
                 }
                 Op::Prioritize(at, priority) if !every.waiting.is_empty() => {
@@ -186,7 +247,8 @@ proptest! {
                 _ => continue,
             };
             let starts = every.step(event.clone(), now);
-            prop_assert_eq!(groups.step(event, now), starts);
+            prop_assert_eq!(groups.step(event.clone(), now), starts.clone());
+            prop_assert_eq!(changes.step(event, now), starts);
         }
     }
 }
@@ -209,4 +271,97 @@ fn the_next_of_a_group_needs_groups_that_were_asked_for_in_this_pass() {
     // The built-in policy makes the pass of the one that failed.
     submit(&mut engine, 1.0, vec![(2, cores(1, 10.0))]);
     assert_eq!(engine.stats().policy_failures, 1);
+}
+
+/// Submits a job of each of these users, the first id being `from`, in an instant.
+fn submit_of(engine: &mut Engine, from: u64, users: std::ops::Range<u32>) {
+    let job = |(id, userid)| Event::Alloc {
+        id: JobId(id),
+        priority: 16,
+        userid,
+        t_submit: 0.0,
+        jobspec: cores(4, 10.0),
+    };
+    (from..).zip(users).map(job).for_each(|event| drop(engine.step(event, 1.0)));
+    engine.pass(1.0);
+}
+
+/// A policy that starts nothing, and notes the changes of each of its passes.
+fn noting(noted: &Arc<Mutex<Vec<GroupChanges>>>) -> Script {
+    let noted = Arc::clone(noted);
+    Script::named("noting").run(move |pass| {
+        noted.lock().unwrap().push(pass.changed_heads(false, 8)?);
+        assert_eq!(pass.changed_heads(false, 8)?, GroupChanges::default(), "all was told");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_policy_is_told_of_all_groups_once_and_of_changes_then() {
+    let noted = Arc::default();
+    let mut engine = engine(1, 4);
+    install(&mut engine, noting(&noted), 0.0);
+    submit_of(&mut engine, 1, 0..3);
+    submit_of(&mut engine, 4, 2..4);
+    engine.step(Event::Cancel { id: JobId(1) }, 2.0);
+    engine.step(Event::Prioritize { jobs: vec![(JobId(2), 17)] }, 2.0);
+    engine.pass(2.0);
+    let told = |all, heads: &[(u32, Option<u32>)]| {
+        let head = |&(group, candidate)| GroupHead { group, candidate };
+        GroupChanges { all, heads: heads.iter().map(head).collect() }
+    };
+    let rest = [
+        told(true, &[(0, Some(0)), (1, Some(1)), (2, Some(2))]),
+        told(false, &[(3, Some(4))]),
+        // User 1 has a group of another priority, which has the number of the group of the job that was removed or its own.
+        told(false, &[(0, None), (1, Some(1))]),
+    ];
+    let mut noted_so_far = std::mem::take(&mut *noted.lock().unwrap());
+    noted_so_far.retain(|changes| *changes != GroupChanges { all: true, heads: Vec::new() });
+    assert_eq!(noted_so_far, rest);
+    // Another policy knows nothing of what the one before it was told.
+    install(&mut engine, noting(&noted), 3.0);
+    submit_of(&mut engine, 6, 0..1);
+    let after = noted.lock().unwrap().clone();
+    assert_eq!(after.iter().map(|changes| changes.all).collect::<Vec<_>>(), [true, false]);
+    assert_eq!((after[0].heads.len(), after[1].heads.len()), (3, 1));
+}
+
+#[test]
+fn changes_of_groups_after_a_decision_are_a_breach() {
+    let mut engine = engine(1, 4);
+    let script = Script::named("late").run(|pass| {
+        if let Some(c) = pass.next() {
+            let _ = pass.start(c, None)?;
+        }
+        pass.changed_heads(false, 8).map(drop)
+    });
+    install(&mut engine, script, 0.0);
+    submit(&mut engine, 0.0, vec![(1, cores(1, 10.0))]);
+    assert_eq!(engine.stats().policy_failures, 1);
+}
+
+#[test]
+fn an_answer_of_groups_that_a_bound_cut_short_is_given_again() {
+    let noted: Arc<Mutex<Vec<GroupChanges>>> = Arc::default();
+    let config = Config { candidates_per_pass_max: 2, ..Config::default() };
+    let mut engine = Engine::new(machine(1, 4), config);
+    let script = {
+        let noted = Arc::clone(&noted);
+        Script::named("bounded").run(move |pass| {
+            noted.lock().unwrap().push(pass.changed_heads(false, 8)?);
+            Ok(())
+        })
+    };
+    install(&mut engine, script, 0.0);
+    submit_of(&mut engine, 1, 0..5);
+    let told = noted.lock().unwrap().last().cloned().unwrap();
+    assert_eq!((told.all, told.heads.len()), (true, 2));
+    submit_of(&mut engine, 6, 0..1);
+    let told = noted.lock().unwrap().last().cloned().unwrap();
+    assert_eq!(
+        (told.all, told.heads.len()),
+        (true, 2),
+        "the first answer was not complete, so it does not count"
+    );
 }
