@@ -8,13 +8,13 @@
 //!
 //! This module must never know jobs, times or requests.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::layout::graph::Graph;
 use crate::layout::template::{NodeTemplate, TemplateId};
+use crate::live::node_set::NodeSet;
 use crate::live::ranking::Ranking;
 use crate::live::share::{self, Taken};
 
@@ -40,9 +40,9 @@ pub(crate) struct State {
     /// Its nodes count as compute nodes of the machine.
     counted: bool,
     /// The nodes that are up.
-    pub(crate) nodes: BTreeSet<u32>,
+    pub(crate) nodes: NodeSet,
     /// Their positions in the ranking, if there is one.
-    pub(crate) ranked: BTreeSet<u32>,
+    pub(crate) ranked: NodeSet,
     /// Number of nodes in this state, up or down.
     refs: u32,
     /// Its position in `live`, if it has nodes that are up.
@@ -90,7 +90,6 @@ impl Index {
             used: 0,
             ranking: None,
         };
-        // One bulk-built set per template: inserting ascending numbers one by one costs several times as much.
         let mut by_template: Vec<Vec<u32>> = vec![Vec::new(); graph.templates.len()];
         for (node, it) in graph.nodes.iter().enumerate() {
             by_template[it.template.0 as usize].push(node as u32);
@@ -134,8 +133,8 @@ impl Index {
             gpus: gpu,
             idle: *free == *template.idle,
             counted: template.node,
-            nodes: BTreeSet::new(),
-            ranked: BTreeSet::new(),
+            nodes: NodeSet::default(),
+            ranked: NodeSet::default(),
             refs: 0,
             live: u32::MAX,
         });
@@ -165,9 +164,9 @@ impl Index {
 
     fn unlist(&mut self, node: u32, state: u32) {
         let it = &mut self.states[state as usize];
-        it.nodes.remove(&node);
+        it.nodes.remove(node);
         if let Some(ranking) = &self.ranking {
-            it.ranked.remove(&ranking.place(node));
+            it.ranked.remove(ranking.place(node));
         }
         self.free.nodes -= u64::from(it.counted);
         self.free.idle -= u64::from(it.idle && it.counted);
@@ -190,7 +189,7 @@ impl Index {
     /// Sets or removes that order.
     pub(crate) fn set_ranking(&mut self, ranking: Option<Arc<Ranking>>) {
         for state in &mut self.states {
-            let place = |ranking: &Arc<Ranking>| state.nodes.iter().map(|n| ranking.place(*n)).collect();
+            let place = |ranking: &Arc<Ranking>| state.nodes.iter().map(|n| ranking.place(n)).collect();
             state.ranked = ranking.as_ref().map(place).unwrap_or_default();
         }
         self.ranking = ranking;

@@ -27,6 +27,7 @@ pub(crate) mod matcher;
 mod named;
 mod node_ends;
 pub(crate) mod node_rows;
+pub(crate) mod node_set;
 pub(crate) mod node_tests;
 mod outside;
 pub(crate) mod overlay;

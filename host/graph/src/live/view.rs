@@ -7,13 +7,14 @@
 //! This module must never know why a state is replaced.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use fixedbitset::FixedBitSet;
 
 use crate::layout::graph::Graph;
 use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::index::{Index, State, Status};
+use crate::live::node_set::NodeSet;
 use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::ranking::Ranking;
@@ -134,9 +135,9 @@ impl<'a> View<'a> {
     /// The nodes nearest to `from` on which a need could fit: the first one at or after it, or the last one before
     /// it.
     pub(crate) fn nearest(&self, scratch: &Overlay, states: &[&State], from: u32, up: bool) -> Option<u32> {
-        let of = |set: &BTreeSet<u32>| match up {
-            true => set.range(from..).next().copied(),
-            false => set.range(..from).next_back().copied(),
+        let of = |set: &NodeSet| match up {
+            true => set.range(from, u32::MAX).next(),
+            false => set.range(0, from).next_back(),
         };
         let seen = |overlay: &Overlay| match up {
             true => overlay.within(from..).next().map(|(node, _)| node),
@@ -185,8 +186,8 @@ impl<'a> View<'a> {
                     let count = if whole {
                         state.nodes.len()
                     } else {
-                        let nodes = state.nodes.range(range.0..range.1);
-                        nodes.filter(|n| !seen(**n) && eligible.node(**n)).count()
+                        let nodes = state.nodes.range(range.0, range.1);
+                        nodes.filter(|n| !seen(*n) && eligible.node(*n)).count()
                     };
                     add(state.template, capacity.saturating_mul(count as u64));
                 }
@@ -426,12 +427,12 @@ fn expand<'s, 'a>(
             let (state, capacity): (&'a State, u64) = (state, *capacity);
             let allow = |n: &u32| allowed.allows(*n);
             let make = move |n: u32| (n, capacity, state.template, &*state.free);
-            let nodes = || state.nodes.range(allowed.range.0..allowed.range.1).copied();
+            let nodes = || state.nodes.range(allowed.range.0, allowed.range.1);
             match way {
                 Way::Up => Box::new(nodes().filter(allow).map(make)),
                 Way::Down => Box::new(nodes().rev().filter(allow).map(make)),
                 Way::Ranked(ranking) if allowed.whole => {
-                    let nodes = state.ranked.iter().map(|place| ranking.node(*place));
+                    let nodes = state.ranked.iter().map(|place| ranking.node(place));
                     Box::new(nodes.filter(allow).map(make))
                 }
                 // A part of the machine is small compared with the whole ranking.

@@ -37,7 +37,7 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
     let mut cores = 0u64;
     let mut gpus = 0u64;
     for state in view.index.live().filter(|s| eligible.template(s.template)) {
-        let count = state.nodes.iter().filter(|&&n| eligible.node(n)).count() as u64;
+        let count = state.nodes.iter().filter(|&n| eligible.node(n)).count() as u64;
         nodes += count;
         cores += count * state.cores;
         gpus += count * state.gpus;
