@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::layout::flow::Flow;
 use crate::layout::graph::Graph;
-use crate::live::share::{Share, Taken};
+use crate::live::share::{Share, Shares, Taken};
 use crate::live::take::Match;
 
 /// Takes inside a node: position in the node's template, and share.
@@ -48,8 +48,8 @@ impl PlaceHint {
     pub(crate) fn found(&self, graph: &Graph) -> Option<Match> {
         let mut nodes = Vec::new();
         for (ranks, inside) in &self.nodes {
-            let taken: std::sync::Arc<[Taken]> =
-                inside.iter().map(|&(at, share)| Taken { at, share }).collect();
+            let taken: Vec<Taken> = inside.iter().map(|&(at, share)| Taken { at, share }).collect();
+            let taken = Shares::from(&taken[..]);
             for rank in ranks {
                 let node = *graph.by_rank.get(rank)?;
                 let slots = graph.template(node).slots.len();

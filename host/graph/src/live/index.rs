@@ -58,6 +58,23 @@ pub(crate) struct Free {
     pub(crate) gpus: u64,
 }
 
+/// A change of a node's state.
+#[derive(Debug, Clone)]
+struct Change {
+    from: u32,
+    template: TemplateId,
+    takes: bool,
+    shares: Vec<Taken>,
+    to: u32,
+}
+
+impl Default for Change {
+    /// From no state.
+    fn default() -> Self {
+        Change { from: u32::MAX, template: TemplateId(0), takes: true, shares: Vec::new(), to: u32::MAX }
+    }
+}
+
 /// The index. See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Index {
@@ -68,6 +85,8 @@ pub(crate) struct Index {
     live: Vec<u32>,
     free: Free,
     scratch: Vec<u64>,
+    /// The last change: the nodes of a job often have the same one.
+    last: Change,
     /// Number of states that have nodes.
     used: usize,
     ranking: Option<Arc<Ranking>>,
@@ -87,6 +106,7 @@ impl Index {
             live: Vec::new(),
             free: Free::default(),
             scratch: Vec::new(),
+            last: Change::default(),
             used: 0,
             ranking: None,
         };
@@ -201,7 +221,7 @@ impl Index {
     }
 
     /// States with nodes that are up, in no meaningful order.
-    pub(crate) fn live(&self) -> impl Iterator<Item = &State> {
+    pub(crate) fn live(&self) -> impl ExactSizeIterator<Item = &State> {
         self.live.iter().map(|&s| &self.states[s as usize])
     }
 
@@ -248,35 +268,47 @@ impl Index {
 
     /// Takes shares that [`has`](Self::has) found.
     pub(crate) fn take(&mut self, graph: &Graph, node: u32, taken: &[Taken]) {
-        self.change(graph, node, |state| {
-            for t in taken {
-                share::take(&mut state[t.at as usize], t.share);
-            }
-        });
+        self.change(graph, node, true, taken);
     }
 
     /// Puts shares back.
     pub(crate) fn give(&mut self, graph: &Graph, node: u32, taken: &[Taken]) {
-        self.change(graph, node, |state| share::give_all(state, taken));
+        self.change(graph, node, false, taken);
     }
 
     /// Gives a node its new template after its properties changed; its free counts are unchanged.
     pub(crate) fn set_template(&mut self, graph: &Graph, node: u32) {
-        self.change(graph, node, |_| {});
+        self.change(graph, node, true, &[]);
     }
 
-    fn change(&mut self, graph: &Graph, node: u32, edit: impl FnOnce(&mut [u64])) {
+    fn change(&mut self, graph: &Graph, node: u32, takes: bool, shares: &[Taken]) {
+        let edit = |state: &mut [u64]| {
+            for it in shares {
+                let of = &mut state[it.at as usize];
+                if takes { _ = share::take(of, it.share) } else { share::give(of, it.share) }
+            }
+        };
         if graph.nodes.len() == 1 {
             return self.change_only(graph, edit);
         }
-        let old = self.of_node[node as usize];
-        let mut free = std::mem::take(&mut self.scratch);
-        free.clear();
-        free.extend_from_slice(&self.states[old as usize].free);
-        edit(&mut free);
-        let template = graph.nodes[node as usize].template;
-        let new = self.intern(&graph.templates[template.0 as usize], template, &free);
-        self.scratch = free;
+        let (old, template) = (self.of_node[node as usize], graph.nodes[node as usize].template);
+        let last = &self.last;
+        let same = (last.from, last.template, last.takes) == (old, template, takes) && last.shares == shares;
+        let new = if same {
+            last.to
+        } else {
+            let mut free = std::mem::take(&mut self.scratch);
+            free.clear();
+            free.extend_from_slice(&self.states[old as usize].free);
+            edit(&mut free);
+            let new = self.intern(&graph.templates[template.0 as usize], template, &free);
+            self.scratch = free;
+            self.last.shares.clear();
+            self.last.shares.extend_from_slice(shares);
+            let shares = std::mem::take(&mut self.last.shares);
+            self.last = Change { from: old, template, takes, shares, to: new };
+            new
+        };
         if new == old {
             return;
         }
@@ -324,6 +356,7 @@ impl Index {
             }
         }
         self.states = kept;
+        self.last = Change::default();
         for map in &mut self.lookup {
             map.retain(|_, state| {
                 *state = number[*state as usize];

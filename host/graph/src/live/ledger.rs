@@ -207,7 +207,7 @@ impl Ledger {
 
     /// Chooses the units of a match; `None` if they are not free (the match was made at another moment).
     pub(crate) fn choose(&self, graph: &Graph, found: &Match, high: bool) -> Option<Selection> {
-        let mut shares: Vec<(u32, Taken)> = Vec::new();
+        let mut shares: Vec<(u32, Taken)> = Vec::with_capacity(found.nodes.len());
         for (node, taken) in &found.nodes {
             shares.extend(taken.iter().map(|&t| (*node, t)));
         }

@@ -9,6 +9,8 @@
 
 use std::cmp::Reverse;
 
+use smallvec::SmallVec;
+
 use crate::description::names::Name;
 use crate::description::units;
 use crate::layout::graph::Graph;
@@ -30,7 +32,7 @@ pub(crate) fn everything(template: &NodeTemplate) -> Vec<Taken> {
 /// The placement of a need on one node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Placed {
-    pub(crate) taken: Vec<Taken>,
+    pub(crate) taken: SmallVec<[Taken; 2]>,
     pub(crate) slots: u64,
 }
 
@@ -80,12 +82,12 @@ pub(crate) fn place(
     if need.level == Level::Node && need.exclusive {
         // The whole node is taken; the content of the need gives the number of slots.
         let slots = if walk.all(0, &need.with) { walk.slots } else { 0 };
-        return Placed { taken: everything(template), slots };
+        return Placed { taken: everything(template).into(), slots };
     }
     match &need.flat {
         Some(flat) if near && !flat.is_empty() => {
             let slots = if need.slot { count } else { 0 };
-            return Placed { taken: prefer::near_inside(template, state, flat, count), slots };
+            return Placed { taken: prefer::near_inside(template, state, flat, count).into(), slots };
         }
         // Only counts of leaves: one division.
         Some(flat) if !flat.is_empty() => {
@@ -129,12 +131,12 @@ pub(crate) fn walked(
 struct Walk<'a> {
     graph: &'a Graph,
     template: &'a NodeTemplate,
-    state: Vec<u64>,
+    state: SmallVec<[u64; 8]>,
     high: bool,
     /// Depth of nested slots; inside more than one, a range takes its least count first.
     frugal: u32,
     questions: u32,
-    taken: Vec<Taken>,
+    taken: SmallVec<[Taken; 2]>,
     slots: u64,
     /// Leaves with a range of counts: need, scope, count so far.
     open: Vec<(&'a Need, u32, u64)>,
@@ -147,11 +149,11 @@ impl<'a> Walk<'a> {
         Walk {
             graph,
             template,
-            state: state.to_vec(),
+            state: SmallVec::from_slice(state),
             high,
             frugal: 0,
             questions: 0,
-            taken: Vec::new(),
+            taken: SmallVec::new(),
             slots: 0,
             open: Vec::new(),
             near: None,
@@ -161,7 +163,7 @@ impl<'a> Walk<'a> {
     fn done(mut self) -> Placed {
         // Shares of equal position are merged.
         self.taken.sort_by_key(|t| t.at);
-        let mut merged: Vec<Taken> = Vec::with_capacity(self.taken.len());
+        let mut merged: SmallVec<[Taken; 2]> = SmallVec::new();
         for t in self.taken {
             match (merged.last_mut(), t.share) {
                 (Some(Taken { at, share: Share::Units(n) }), Share::Units(more)) if *at == t.at => *n += more,

@@ -7,7 +7,6 @@
 //! This module must never know time, jobs or reservations: it sees one [`View`].
 
 use crate::live::take::Match;
-use std::sync::Arc;
 
 mod channel;
 mod slots;
@@ -21,11 +20,11 @@ use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::prefer;
 use crate::live::request::{Level, Need, Request};
-use crate::live::share::{self, Share, Taken, is_exclusive};
+use crate::live::share::{self, Share, Shares, is_exclusive};
 use crate::live::view::{Eligible, Order, View, Where};
 
 /// A placement inside a node: template, state and count it was made for, and its result.
-type Last = (*const NodeTemplate, *const [u64], u64, Arc<[Taken]>, u64);
+type Last = (*const NodeTemplate, *const [u64], u64, Shares, u64);
 
 /// A point to return to: lengths of the lists of the match, slots, and length of the journal.
 type Mark = (usize, usize, u64, usize, usize);
@@ -105,14 +104,14 @@ pub(crate) fn find_in(view: View<'_>, request: &Request, eligible: &Eligible, or
 
 /// Takes every node of a match as a whole.
 fn take_whole(graph: &Graph, found: &mut Match) {
-    let mut last: Option<(*const NodeTemplate, Arc<[Taken]>)> = None;
+    let mut last: Option<(*const NodeTemplate, Shares)> = None;
     found.nodes.sort_by_key(|(node, _)| *node);
     found.nodes.dedup_by_key(|(node, _)| *node);
     for (node, taken) in &mut found.nodes {
         let template = graph.template(*node);
         let all = match last.take() {
             Some((of, all)) if std::ptr::eq(of, template) => all,
-            _ => local::everything(template).into(),
+            _ => Shares::from(&local::everything(template)[..]),
         };
         *taken = all.clone();
         last = Some((template, all));
@@ -346,7 +345,7 @@ impl<'a> Matcher<'a> {
         }
         for node in first..after {
             let template = graph.template(node);
-            self.take_node(node, local::everything(template).into());
+            self.take_node(node, Shares::from(&local::everything(template)[..]));
         }
         true
     }
@@ -395,7 +394,7 @@ impl<'a> Matcher<'a> {
         true
     }
 
-    fn take_node(&mut self, node: u32, taken: Arc<[Taken]>) {
+    fn take_node(&mut self, node: u32, taken: Shares) {
         if self.track {
             let mut state: Box<[u64]> = self.view.state(&self.scratch, node).into();
             for t in taken.iter() {
@@ -475,6 +474,7 @@ impl<'a> Matcher<'a> {
     fn settle(&mut self, scratch: Overlay, plan: Vec<(u32, u64)>, need: &Need) {
         let view = self.view;
         let mut fresh: Vec<(u32, Box<[u64]>)> = Vec::new();
+        self.found.nodes.reserve(plan.len());
         for (node, count) in plan {
             let state = view.state(&scratch, node);
             let placed = self.place(node, state, need, count);
@@ -497,7 +497,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    fn place(&mut self, node: u32, state: &[u64], need: &Need, count: u64) -> (Arc<[Taken]>, u64) {
+    fn place(&mut self, node: u32, state: &[u64], need: &Need, count: u64) -> (Shares, u64) {
         let graph = self.view.graph;
         let template = graph.template(node);
         let key = (std::ptr::from_ref(template), std::ptr::from_ref(state), count);
@@ -508,7 +508,7 @@ impl<'a> Matcher<'a> {
         }
         let near = self.order == Order::Placed(Placement::Locality);
         let Placed { taken, slots } = local::place(graph, template, state, need, count, (self.high, near));
-        let taken: Arc<[Taken]> = taken.into();
+        let taken = Shares::from(&taken[..]);
         self.last = Some((key.0, key.1, key.2, taken.clone(), slots));
         (taken, slots)
     }

@@ -2,6 +2,9 @@
 //!
 //! This module must never know a request or a job.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
 /// The state of an interior vertex that is held exclusively. The state of any other interior vertex is the number of
 /// jobs that share it, and the state of a leaf is the number of its free units.
 const EXCLUSIVE: u64 = u64::MAX;
@@ -27,6 +30,41 @@ pub(crate) enum Share {
 pub(crate) struct Taken {
     pub(crate) at: u32,
     pub(crate) share: Share,
+}
+
+/// The shares of one node. Mostly it is one, and otherwise nodes in one state have the same ones.
+#[derive(Debug, Clone)]
+pub(crate) enum Shares {
+    One(Taken),
+    Many(Arc<[Taken]>),
+}
+
+impl Deref for Shares {
+    type Target = [Taken];
+
+    fn deref(&self) -> &[Taken] {
+        match self {
+            Shares::One(taken) => std::slice::from_ref(taken),
+            Shares::Many(taken) => taken,
+        }
+    }
+}
+
+impl PartialEq for Shares {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Shares {}
+
+impl From<&[Taken]> for Shares {
+    fn from(taken: &[Taken]) -> Self {
+        match taken {
+            [one] => Shares::One(*one),
+            many => Shares::Many(many.into()),
+        }
+    }
 }
 
 /// Takes a share out of a state; false, without a change, if it is not free.

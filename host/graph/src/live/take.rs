@@ -2,19 +2,17 @@
 //!
 //! This module must never know the job, or whether the units are free.
 
-use std::sync::Arc;
-
 use crate::layout::flow::Flow;
 use crate::layout::graph::Graph;
 use crate::layout::vertex::NONE;
 use crate::live::bits::Bits;
-use crate::live::share::{Share, Taken};
+use crate::live::share::{Share, Shares, Taken};
 
 /// A match: the shares that a request takes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Match {
     /// By node; a node may occur more than once.
-    pub(crate) nodes: Vec<(u32, Arc<[Taken]>)>,
+    pub(crate) nodes: Vec<(u32, Shares)>,
     /// Of upper vertices, by position in `Graph::upper`.
     pub(crate) upper: Vec<(u32, Share)>,
     /// Flow to nodes; a node may occur more than once.

@@ -7,6 +7,7 @@
 //! This module must never know why a state is replaced.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use fixedbitset::FixedBitSet;
@@ -14,7 +15,7 @@ use fixedbitset::FixedBitSet;
 use crate::layout::graph::Graph;
 use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::index::{Index, State, Status};
-use crate::live::node_set::NodeSet;
+use crate::live::node_set::{NodeSet, Numbers};
 use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::ranking::Ranking;
@@ -203,7 +204,7 @@ impl<'a> View<'a> {
         capacity: &mut dyn FnMut(&NodeTemplate, &[u64]) -> u64,
     ) -> Vec<Source<'a>> {
         let Where { eligible, range, .. } = place;
-        let mut sources: Vec<Source<'a>> = Vec::new();
+        let mut sources: Vec<Source<'a>> = Vec::with_capacity(self.index.live().len() + 2);
         // Takes of the same search do not exclude a node.
         let mut list = |node: u32, template: TemplateId, state: &'a [u64], own: bool, out: &mut Vec<_>| {
             let it = &self.graph.templates[template.0 as usize];
@@ -379,27 +380,29 @@ impl<'a> View<'a> {
         way: Way<'_>,
         sink: &mut Sink<'_>,
     ) -> bool {
-        let expand = |source| expand(source, allowed, way);
-        if let [one] = sources {
-            return expand(one).all(|(n, c, ..)| sink(n, c));
-        }
         let rank = |node: u32| match way {
             Way::Up => node,
             Way::Down => u32::MAX - node,
             Way::Ranked(ranking) => ranking.place(node),
         };
-        let mut lists: Vec<_> = sources.iter().map(expand).collect();
-        let mut heads: Vec<_> = lists.iter_mut().map(Iterator::next).collect();
-        let mut heap: BinaryHeap<Reverse<(u32, usize)>> =
-            heads.iter().enumerate().filter_map(|(i, h)| h.map(|c| Reverse((rank(c.0), i)))).collect();
-        while let Some(Reverse((_, i))) = heap.pop() {
-            let next = lists[i].next();
-            if let Some(next) = next {
-                heap.push(Reverse((rank(next.0), i)));
-            }
-            let Some((n, c, ..)) = std::mem::replace(&mut heads[i], next) else { continue };
-            if !sink(n, c) {
+        let mut lists: Vec<Offers<'_, 'a>> =
+            sources.iter().map(|source| Offers::of(source, allowed, way)).collect();
+        if let [one] = &mut lists[..] {
+            return one.all(|(node, capacity)| sink(node, capacity));
+        }
+        // The next node of each list, the first of which is the largest.
+        let next = |(list, of): (&mut Offers<'_, 'a>, usize)| {
+            list.next().map(|(node, capacity)| Reverse((rank(node), of, node, capacity)))
+        };
+        let mut heads: BinaryHeap<_> = lists.iter_mut().zip(0..).filter_map(next).collect();
+        while let Some(mut top) = heads.peek_mut() {
+            let Reverse((_, of, node, capacity)) = *top;
+            if !sink(node, capacity) {
                 return false;
+            }
+            match next((&mut lists[of], of)) {
+                Some(behind) => *top = behind,
+                None => _ = PeekMut::pop(top),
             }
         }
         true
@@ -416,42 +419,66 @@ enum Way<'r> {
     Ranked(&'r Ranking),
 }
 
-/// The nodes of one list, in order.
-fn expand<'s, 'a>(
-    source: &'s Source<'a>,
-    allowed: &'s Allowed<'_>,
-    way: Way<'s>,
-) -> Box<dyn Iterator<Item = Entry<'a>> + 's> {
-    match &source.nodes {
-        Nodes::State(state, capacity) => {
-            let (state, capacity): (&'a State, u64) = (state, *capacity);
-            let allow = |n: &u32| allowed.allows(*n);
-            let make = move |n: u32| (n, capacity, state.template, &*state.free);
-            let nodes = || state.nodes.range(allowed.range.0, allowed.range.1);
-            match way {
-                Way::Up => Box::new(nodes().filter(allow).map(make)),
-                Way::Down => Box::new(nodes().rev().filter(allow).map(make)),
-                Way::Ranked(ranking) if allowed.whole => {
-                    let nodes = state.ranked.iter().map(|place| ranking.node(place));
-                    Box::new(nodes.filter(allow).map(make))
-                }
-                // A part of the machine is small compared with the whole ranking.
-                Way::Ranked(ranking) => {
-                    let mut nodes: Vec<u32> = nodes().filter(allow).collect();
-                    nodes.sort_unstable_by_key(|node| ranking.place(*node));
-                    Box::new(nodes.into_iter().map(make))
+/// The nodes of one list with their capacity, in order.
+enum Offers<'s, 'a> {
+    /// Of a state, ascending or descending.
+    State(Numbers<'a>, &'s Allowed<'s>, bool, u64),
+    /// Of a state, by their places in a ranking.
+    Places(Numbers<'a>, &'s Allowed<'s>, &'s Ranking, u64),
+    List(std::slice::Iter<'s, Entry<'a>>, bool),
+    Sorted(std::vec::IntoIter<(u32, u64)>),
+}
+
+impl<'s, 'a> Offers<'s, 'a> {
+    fn of(source: &'s Source<'a>, allowed: &'s Allowed<'_>, way: Way<'s>) -> Self {
+        let down = matches!(way, Way::Down);
+        let sorted = |mut nodes: Vec<(u32, u64)>, ranking: &Ranking| {
+            nodes.sort_unstable_by_key(|(node, _)| ranking.place(*node));
+            Offers::Sorted(nodes.into_iter())
+        };
+        match (&source.nodes, way) {
+            (Nodes::State(state, capacity), Way::Ranked(ranking)) if allowed.whole => {
+                Offers::Places(state.ranked.iter(), allowed, ranking, *capacity)
+            }
+            (Nodes::State(state, capacity), way) => {
+                let nodes = state.nodes.range(allowed.range.0, allowed.range.1);
+                match way {
+                    // A part of the machine is small compared with the whole ranking.
+                    Way::Ranked(ranking) => {
+                        let nodes = nodes.filter(|node| allowed.allows(*node));
+                        sorted(nodes.map(|node| (node, *capacity)).collect(), ranking)
+                    }
+                    Way::Up | Way::Down => Offers::State(nodes, allowed, down, *capacity),
                 }
             }
+            (Nodes::List(list), Way::Ranked(ranking)) => {
+                sorted(list.iter().map(|(node, capacity, ..)| (*node, *capacity)).collect(), ranking)
+            }
+            (Nodes::List(list), Way::Up | Way::Down) => Offers::List(list.iter(), down),
         }
-        Nodes::List(list) => match way {
-            Way::Up => Box::new(list.iter().copied()),
-            Way::Down => Box::new(list.iter().rev().copied()),
-            Way::Ranked(ranking) => {
-                let mut list = list.clone();
-                list.sort_unstable_by_key(|(node, ..)| ranking.place(*node));
-                Box::new(list.into_iter())
+    }
+}
+
+impl Iterator for Offers<'_, '_> {
+    type Item = (u32, u64);
+
+    fn next(&mut self) -> Option<(u32, u64)> {
+        match self {
+            Offers::State(nodes, allowed, down, capacity) => {
+                let allows = |node: &u32| allowed.allows(*node);
+                let node = if *down { nodes.rfind(allows) } else { nodes.find(allows) };
+                node.map(|node| (node, *capacity))
             }
-        },
+            Offers::Places(places, allowed, ranking, capacity) => {
+                let mut nodes = places.map(|place| ranking.node(place));
+                nodes.find(|node| allowed.allows(*node)).map(|node| (node, *capacity))
+            }
+            Offers::List(list, down) => {
+                let entry = if *down { list.next_back() } else { list.next() };
+                entry.map(|(node, capacity, ..)| (*node, *capacity))
+            }
+            Offers::Sorted(nodes) => nodes.next(),
+        }
     }
 }
 
