@@ -4,9 +4,9 @@
 //! A policy with such scores compares the first jobs of all groups, and never the jobs of a group with each other. The
 //! index is made when a policy first asks for groups, and follows the jobs from then on.
 //!
-//! Within a group there is a tree of all jobs, and one for each class of them ([`super::class`]): in a tree of jobs of many widths,
-//! of which the wide ones are short and the narrow ones long, the least numbers would exclude nothing. Must never know
-//! scores, policies or time.
+//! Within a group there is a tree for each class of jobs ([`super::class`]): in a tree of jobs of many widths, of which the
+//! wide ones are short and the narrow ones long, the least numbers would exclude nothing. Must never know scores,
+//! policies or time.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Unbounded};
@@ -26,17 +26,23 @@ pub(crate) struct GroupKey {
     cores: u32,
 }
 
-/// The trees of one group.
+/// The jobs of one group.
 #[derive(Debug, Clone)]
 struct Group {
     /// See [`Changes`].
     number: u32,
-    /// Of all its jobs.
-    all: u32,
     /// The first of them, which is asked for in each pass.
     first: (OrderKey, Slot),
-    /// Of the jobs of each class, by class.
-    classes: Vec<(ClassId, u32)>,
+    /// By class.
+    classes: Vec<OfClass>,
+}
+
+/// The jobs of one class in a group.
+#[derive(Debug, Clone)]
+struct OfClass {
+    class: ClassId,
+    tree: u32,
+    first: (OrderKey, Slot),
 }
 
 /// The groups of a queue; see the module.
@@ -115,6 +121,13 @@ impl Core {
     }
 }
 
+impl Group {
+    /// The place of a class, or that at which it would be.
+    fn place(&self, class: ClassId) -> Result<usize, usize> {
+        self.classes.binary_search_by_key(&class, |of| of.class)
+    }
+}
+
 impl Groups {
     /// No jobs; `by_cores` if the jobs of a group have one number of cores.
     fn new(by_cores: bool) -> Self {
@@ -144,57 +157,53 @@ impl Groups {
 
     /// Adds a job.
     fn insert(&mut self, member: &Member, slot: Slot) {
-        let key = self.of(member);
+        let (key, first) = (self.of(member), (member.key, slot));
         if !self.groups.contains_key(&key) {
-            let (all, number) = (self.tree(), self.changes.number(key));
-            self.groups.insert(key, Group { number, all, first: (member.key, slot), classes: Vec::new() });
+            let number = self.changes.number(key);
+            self.groups.insert(key, Group { number, first, classes: Vec::new() });
         }
-        let known = |group: &Group| group.classes.binary_search_by_key(&member.class, |(class, _)| *class);
-        let tree = match self.groups.get(&key).map(known) {
+        let tree = match self.groups.get(&key).map(|group| group.place(member.class)) {
             Some(Err(_)) => self.tree(),
             _ => 0,
         };
         let Some(group) = self.groups.get_mut(&key) else { return };
-        if member.key <= group.first.0 {
-            group.first = (member.key, slot);
+        if first.0 <= group.first.0 {
+            group.first = first;
             self.changes.note(group.number);
         }
-        let of_class = match known(group) {
-            Ok(at) => group.classes[at].1,
-            Err(at) => {
-                group.classes.insert(at, (member.class, tree));
-                tree
-            }
-        };
-        for tree in [group.all, of_class] {
-            self.trees.insert(tree, member.key, member.size, slot);
-        }
+        let at = group.place(member.class).unwrap_or_else(|at| {
+            group.classes.insert(at, OfClass { class: member.class, tree, first });
+            at
+        });
+        let of = &mut group.classes[at];
+        of.first = of.first.min(first);
+        self.trees.insert(of.tree, member.key, member.size, slot);
     }
 
     /// Removes a job. No effect for an absent one.
     fn remove(&mut self, member: &Member) {
         let key = self.of(member);
         let Some(group) = self.groups.get_mut(&key) else { return };
-        let Ok(at) = group.classes.binary_search_by_key(&member.class, |(class, _)| *class) else { return };
-        let (all, tree) = (group.all, group.classes[at].1);
-        if !self.trees.remove(tree, &member.key) {
+        let Ok(at) = group.place(member.class) else { return };
+        let of = &mut group.classes[at];
+        if !self.trees.remove(of.tree, &member.key) {
             return;
         }
-        self.trees.remove(all, &member.key);
-        if self.trees.first(tree).is_none() {
-            group.classes.remove(at);
-            self.vacant.push(tree);
+        if of.first.0 == member.key {
+            match self.trees.next(of.tree, Unbounded, &|_| true) {
+                Some(first) => of.first = first,
+                None => self.vacant.push(group.classes.remove(at).tree),
+            }
         }
         if group.first.0 == member.key {
             self.changes.note(group.number);
-            if let Some(first) = self.trees.next(all, Unbounded, &|_| true) {
-                group.first = first;
+            match group.classes.iter().map(|of| of.first).min() {
+                Some(first) => group.first = first,
+                None => {
+                    self.changes.vacate(group.number);
+                    self.groups.remove(&key);
+                }
             }
-        }
-        if group.classes.is_empty() {
-            self.changes.vacate(group.number);
-            self.groups.remove(&key);
-            self.vacant.push(all);
         }
     }
 
@@ -240,7 +249,7 @@ impl Groups {
 
     /// The first job of a group after this key.
     pub(crate) fn next(&self, group: &GroupKey, after: &OrderKey) -> Option<(OrderKey, Slot)> {
-        self.trees.next(self.groups.get(group)?.all, Excluded(after), &|_| true)
+        self.next_fitting(group, Some(after), |_| Some(|_| true))
     }
 
     /// The first job of a group after this key that is `small` enough, as in [`Trees::next`], among the classes for which
@@ -251,9 +260,9 @@ impl Groups {
         after: Option<&OrderKey>,
         small: impl Fn(ClassId) -> Option<F>,
     ) -> Option<(OrderKey, Slot)> {
-        let found = self.groups.get(group)?.classes.iter().filter_map(|(class, tree)| {
-            let small = small(*class)?;
-            self.trees.next(*tree, from(after), &small)
+        let found = self.groups.get(group)?.classes.iter().filter_map(|of| {
+            let small = small(of.class)?;
+            self.trees.next(of.tree, from(after), &small)
         });
         found.min_by_key(|(key, _)| *key)
     }
@@ -304,7 +313,7 @@ mod tests {
             expected.sort();
             expected.dedup();
             prop_assert_eq!(&all, &expected);
-            let trees: usize = groups.groups.values().map(|group| group.classes.len() + 1).sum();
+            let trees: usize = groups.groups.values().map(|group| group.classes.len()).sum();
             prop_assert_eq!(trees + groups.vacant.len(), groups.made as usize, "no tree is lost");
             for (n, widest, longest) in asked {
                 let rule = |class: ClassId| {
