@@ -33,6 +33,7 @@ use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Request, Selection, ShapeId, Totals};
 use serde_json::Value;
 
+use crate::core::job::Job;
 use crate::core::scope::QueueId;
 use crate::core::{Core, clamp};
 use crate::headroom::Headroom;
@@ -42,8 +43,8 @@ use crate::reason::Reason;
 use crate::standing::Standing;
 use crate::trace::{PassTrace, Step};
 
-pub use groups::GroupChanges;
 use groups::Told;
+pub use groups::{GroupChanges, GroupHead};
 use limits::Limits;
 use miss::Miss;
 pub(crate) use stage::Staged;
@@ -93,6 +94,21 @@ pub struct JobView {
     pub gpus: u32,
 }
 
+impl JobView {
+    fn of(job: &Job) -> Self {
+        JobView {
+            id: job.id,
+            t_submit: job.t_submit,
+            duration: job.duration,
+            priority: job.priority,
+            userid: job.userid,
+            nodes: job.request.min_nodes(),
+            cores: job.request.min_cores(),
+            gpus: job.request.min_gpus(),
+        }
+    }
+}
+
 struct Start {
     slot: Slot,
     end: f64,
@@ -126,6 +142,8 @@ pub struct Pass {
     grouped: bool,
     /// The first jobs of groups that the policy was told of in this pass.
     told: Told,
+    /// Number of these answers.
+    told_count: u64,
     /// The headroom of this queue; `None` where no bound applies.
     headroom: Option<Headroom>,
     /// Offered candidates, which are annotated with the reason why they wait.
@@ -180,6 +198,7 @@ impl Pass {
             limits: Limits::default(),
             grouped: false,
             told: Told::default(),
+            told_count: 0,
             offered: Vec::new(),
             sought_fitting: false,
             passed_over: Vec::new(),
@@ -265,16 +284,7 @@ impl Pass {
     pub fn describe(&mut self, candidate: u32) -> Result<JobView, PolicyError> {
         self.known(candidate)?;
         let Some(job) = self.core.job(candidate) else { return self.bad("no such job".to_owned()) };
-        Ok(JobView {
-            id: job.id,
-            t_submit: job.t_submit,
-            duration: job.duration,
-            priority: job.priority,
-            userid: job.userid,
-            nodes: job.request.min_nodes(),
-            cores: job.request.min_cores(),
-            gpus: job.request.min_gpus(),
-        })
+        Ok(JobView::of(job))
     }
 
     /// True if the candidate could start now without delaying a reservation. Nothing is staged.

@@ -277,17 +277,7 @@ impl guest::Pass for TwinPass {
     }
     fn describe(&mut self, candidate: Candidate) -> guest::Job {
         let job = self.ask(|pass| pass.describe(candidate.raw()));
-        guest::Job {
-            id: job.id.0,
-            t_submit: job.t_submit,
-            duration: job.duration,
-            priority: job.priority,
-            userid: job.userid,
-            queue: self.pass.queue(),
-            nodes: job.nodes,
-            cores: job.cores,
-            gpus: job.gpus,
-        }
+        job_of(job, self.pass.queue())
     }
     fn fits(&mut self, candidate: Candidate) -> bool {
         self.ask(|pass| pass.fits(candidate.raw()))
@@ -380,6 +370,20 @@ impl guest::Pass for TwinPass {
     }
 }
 
+fn job_of(job: engine::JobView, queue: u32) -> guest::Job {
+    guest::Job {
+        id: job.id.0,
+        t_submit: job.t_submit,
+        duration: job.duration,
+        priority: job.priority,
+        userid: job.userid,
+        queue,
+        nodes: job.nodes,
+        cores: job.cores,
+        gpus: job.gpus,
+    }
+}
+
 impl guest::groups::Groups for TwinPass {
     fn heads(
         &mut self,
@@ -395,11 +399,9 @@ impl guest::groups::Groups for TwinPass {
     fn changed(&mut self, by_cores: bool) -> guest::groups::Changes {
         let engine::GroupChanges { all, heads } =
             self.ask(|pass| pass.changed_heads(by_cores, guest::JOBS_MAX as usize));
-        let mut first = |candidate| {
-            let candidate = Candidate::from_raw(candidate);
-            (candidate, guest::Pass::describe(self, candidate))
-        };
-        let heads = heads.into_iter().map(|head| (head.group, head.candidate.map(&mut first))).collect();
+        let queue = self.pass.queue();
+        let first = |(candidate, job)| (Candidate::from_raw(candidate), job_of(job, queue));
+        let heads = heads.into_iter().map(|head| (head.group, head.first.map(first))).collect();
         guest::groups::Changes { all, heads }
     }
     fn next(&mut self, candidate: Candidate, fitting: bool) -> Option<(Candidate, guest::Job)> {

@@ -251,11 +251,9 @@ impl groups::Host for HostState {
         let told = self.pass(QUESTION, 0)?.changed_heads(by_cores, MANY_ROWS as usize)?;
         let mut heads = Vec::with_capacity(told.heads.len());
         for head in told.heads {
-            let pass = self.pass(QUESTION, 0)?;
-            let row = |candidate| -> Result<_> {
-                Ok(groups::Row { candidate, job: asked(pass.describe(candidate)?) })
-            };
-            heads.push(groups::Head { group: head.group, first: head.candidate.map(row).transpose()? });
+            self.pass(QUESTION, 0)?;
+            let row = |(candidate, job)| groups::Row { candidate, job: asked(job) };
+            heads.push(groups::Head { group: head.group, first: head.first.map(row) });
         }
         Ok(groups::Changes { all: told.all, heads })
     }

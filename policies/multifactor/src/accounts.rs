@@ -64,7 +64,7 @@ pub struct Factors<'a> {
     used: Vec<f64>,
     all_used: f64,
     shares: &'a [f64],
-    /// All shares, by all usage and the damping.
+    /// All shares, divided by the damping.
     scale: f64,
     /// Factors that were asked for; NaN for the others.
     known: Vec<f64>,
@@ -85,7 +85,7 @@ impl Factors<'_> {
         let (used, shares) = (self.used[account], self.shares[account]);
         let factor = match shares > 0.0 {
             _ if self.all_used <= 0.0 => 1.0,
-            true => crate::decay::exp2(-used * self.scale / shares),
+            true => crate::decay::exp2(-(used / self.all_used) * self.scale / shares),
             false => 0.0,
         };
         self.known[account] = factor;
@@ -194,7 +194,7 @@ impl Accounts {
     pub fn factors(&self, now: f64, damping: f64) -> Factors<'_> {
         let used = self.used.by_account(now);
         let (all_used, all_shares): (f64, f64) = (used.iter().sum(), self.shares.iter().sum());
-        let (known, scale) = (vec![f64::NAN; used.len()], all_shares / all_used / damping);
+        let (known, scale) = (vec![f64::NAN; used.len()], all_shares / damping);
         Factors { used, all_used, shares: &self.shares, scale, known, by_user: &self.by_user }
     }
 

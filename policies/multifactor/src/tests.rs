@@ -151,3 +151,31 @@ fn settings_out_of_range_are_refused() {
         assert!(error.contains(says) && error.contains(key), "{key}: {error}");
     }
 }
+
+/// Usage that decayed to almost nothing is still all of it.
+#[test]
+fn factors_after_a_thousand_half_lives() {
+    let mut accounts = Accounts::new(1.0, "", "").unwrap();
+    let job = |id, userid| Job {
+        id,
+        t_submit: 0.0,
+        duration: 1.0,
+        priority: 16,
+        userid,
+        queue: 0,
+        nodes: 0,
+        cores: 1,
+        gpus: 0,
+    };
+    for (id, user) in [(1, 1), (2, 2)] {
+        accounts.waits(&job(id, user));
+    }
+    accounts.starts(1, 0.0);
+    accounts.ends(1, 1.0);
+    for now in [2.0, 900.0, 1020.0, 1060.0, 1e6] {
+        let mut factors = accounts.factors(now, 1.0);
+        let nothing_left = accounts.factors(now, 1.0).of(1) == 1.0;
+        assert_eq!((factors.of(1), factors.of(2)), (if nothing_left { 1.0 } else { 0.25 }, 1.0), "{now}");
+        assert!(!nothing_left || now > 1000.0);
+    }
+}

@@ -5,15 +5,6 @@
 
 use super::groups::GroupKey;
 
-/// The first job of a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupHead {
-    /// Number of the group; that of a group without jobs is given to another one.
-    pub group: u32,
-    /// The candidate; `None` if the group has none any more.
-    pub candidate: Option<u32>,
-}
-
 /// The changes since the last pass that was told of them; see the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Changes {

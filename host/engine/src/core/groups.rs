@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound::{self, Excluded, Unbounded};
 
 use super::Core;
-use super::group_changes::{Changes, GroupHead};
+use super::group_changes::Changes;
 use super::job::Job;
 use super::scope::QueueId;
 use crate::order::{ClassId, OrderKey, Size, Slot, Trees};
@@ -225,16 +225,15 @@ impl Groups {
     pub(crate) fn heads_after(
         &self,
         group: Option<&GroupKey>,
-    ) -> impl Iterator<Item = (GroupKey, GroupHead)> {
+    ) -> impl Iterator<Item = (GroupKey, u32, Slot)> {
         let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
-        let head = |group: &Group| GroupHead { group: group.number, candidate: Some(group.first.1) };
-        rest.map(move |(key, group)| (*key, head(group)))
+        rest.map(move |(key, group)| (*key, group.number, group.first.1))
     }
 
-    /// The changed groups from the one at this place of the changes on.
-    pub(crate) fn changed_from(&self, place: usize) -> impl Iterator<Item = GroupHead> {
+    /// The numbers of the changed groups from the one at this place of the changes on, each with the first job of the group.
+    pub(crate) fn changed_from(&self, place: usize) -> impl Iterator<Item = (u32, Option<Slot>)> {
         let changed = self.changes.from(place);
-        changed.map(|(group, key)| GroupHead { group, candidate: key.and_then(|key| self.first(&key)) })
+        changed.map(|(group, key)| (group, key.and_then(|key| self.first(&key))))
     }
 
     /// The changes of first jobs.

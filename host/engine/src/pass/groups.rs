@@ -4,16 +4,24 @@
 //! A group has its own order, of submission and id, and no cursor. Must never decide anything.
 
 use crate::core::Core;
-use crate::core::group_changes::GroupHead;
 use crate::core::groups::{GroupKey, Groups};
 use crate::order::{OrderKey, Slot};
 use crate::policy_error::PolicyError;
 
-use super::Pass;
 use super::candidates::latest;
+use super::{JobView, Pass};
+
+/// The first candidate of a group.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GroupHead {
+    /// Number of the group; that of a group without candidates is given to another one.
+    pub group: u32,
+    /// The candidate and its scalars; `None` if the group has none any more.
+    pub first: Option<(u32, JobView)>,
+}
 
 /// An answer of [`Pass::changed_heads`].
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct GroupChanges {
     /// Earlier answers do not hold any more.
     pub all: bool,
@@ -73,7 +81,8 @@ impl Pass {
 
     /// The first candidates of the groups, as [`Pass::group_heads`] gives them without `fitting`, that are not those that this
     /// policy was told of in earlier passes, at most `most`. Fewer only if there are no others, or at a bound of candidates. Until its
-    /// group is in an answer again, a candidate of an answer may be decided in later passes without being offered.
+    /// group is in an answer again, a candidate of an answer may be decided in later passes. An answer offers no job: a pass
+    /// has the same annotations whether its policy is told of all groups, or of few.
     ///
     /// # Errors
     /// [`PolicyError::BadDecision`] after a start or a reservation of this pass.
@@ -91,17 +100,22 @@ impl Pass {
             answer.all = !self.continues || !groups.changes().is_told();
             self.told = if answer.all { Told::Until(None) } else { Told::Changes(0) };
         }
-        let left = self.core.config.candidates_per_pass_max.saturating_sub(self.offered.len() as u64);
+        let left = self.core.config.candidates_per_pass_max.saturating_sub(self.told_count);
         let may = most.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let core = &self.core;
+        let view = |slot: Slot| core.job(slot).map(|job| (slot, JobView::of(job)));
         match &mut self.told {
             Told::Changes(count) => {
-                answer.heads.extend(groups.changed_from(*count).take(may));
+                let changed = groups.changed_from(*count).take(may);
+                answer
+                    .heads
+                    .extend(changed.map(|(group, slot)| GroupHead { group, first: slot.and_then(view) }));
                 *count += answer.heads.len();
             }
             Told::Until(last) => {
                 let after = *last;
-                for (key, head) in groups.heads_after(after.as_ref()).take(may) {
-                    answer.heads.push(head);
+                for (key, group, slot) in groups.heads_after(after.as_ref()).take(may) {
+                    answer.heads.push(GroupHead { group, first: view(slot) });
                     *last = Some(key);
                 }
                 if answer.heads.len() < may {
@@ -111,9 +125,8 @@ impl Pass {
             Told::Nothing | Told::All => {}
         }
         self.cut |= answer.heads.len() == may && may < most;
-        for head in &answer.heads {
-            head.candidate.map(|slot| self.offer(slot));
-        }
+        self.told_count += answer.heads.len() as u64;
+        self.core.stats.candidates += answer.heads.len() as u64;
         Ok(answer)
     }
 

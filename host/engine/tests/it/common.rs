@@ -242,6 +242,8 @@ pub struct Side {
     pub engine: Engine,
     pub waiting: Vec<u64>,
     pub running: Vec<u64>,
+    /// Actions of the last pass.
+    pub told: Vec<Action>,
 }
 
 impl Side {
@@ -254,13 +256,14 @@ impl Side {
         }
         let mut engine = Engine::new(machine(6, 4), config);
         install(&mut engine, script, 0.0);
-        Side { engine, waiting: Vec::new(), running: Vec::new() }
+        Side { engine, waiting: Vec::new(), running: Vec::new(), told: Vec::new() }
     }
 
     /// Processes an event; returns the jobs that start.
     pub fn step(&mut self, event: Event, now: f64) -> Vec<u64> {
         self.engine.step(event, now);
-        let starts = started(&self.engine.pass(now));
+        self.told = self.engine.pass(now);
+        let starts = started(&self.told);
         for id in &starts {
             self.engine.step(Event::Committed { id: JobId(*id) }, now);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use fluxgate_engine::{Config, Engine, Event, GroupChanges, GroupHead, JobView, Pass, PolicyError, Refusal};
+use fluxgate_engine::{Config, Engine, Event, GroupChanges, JobView, Pass, PolicyError, Refusal};
 use fluxgate_formats::jobspec::Simple;
 use fluxgate_formats::{JobId, Jobspec};
 use proptest::prelude::*;
@@ -103,7 +103,7 @@ fn by_groups(pass: &mut Pass, depth: usize, by_cores: bool) -> Result<(), Policy
 }
 
 /// The first candidates of groups, by number, as a policy keeps them.
-type Kept = BTreeMap<u32, u32>;
+type Kept = BTreeMap<u32, (u32, JobView)>;
 
 /// The changes since the last pass, asked for few at a time, and held to all groups.
 fn keep(pass: &mut Pass, by_cores: bool, kept: &mut Kept) -> Result<(), PolicyError> {
@@ -114,8 +114,8 @@ fn keep(pass: &mut Pass, by_cores: bool, kept: &mut Kept) -> Result<(), PolicyEr
         }
         let last = heads.len() < most;
         for head in heads {
-            match head.candidate {
-                Some(candidate) => kept.insert(head.group, candidate),
+            match head.first {
+                Some(first) => kept.insert(head.group, first),
                 None => kept.remove(&head.group),
             };
         }
@@ -126,18 +126,27 @@ fn keep(pass: &mut Pass, by_cores: bool, kept: &mut Kept) -> Result<(), PolicyEr
     Ok(())
 }
 
-/// As [`by_groups`], with the first jobs of groups that are kept from pass to pass.
-fn by_changes(pass: &mut Pass, depth: usize, by_cores: bool, kept: &mut Kept) -> Result<(), PolicyError> {
+/// As [`by_groups`], with the first jobs of groups that are kept from pass to pass; `anew` if each pass is told of all.
+fn by_changes(
+    pass: &mut Pass,
+    depth: usize,
+    (by_cores, anew): (bool, bool),
+    kept: &mut Kept,
+) -> Result<(), PolicyError> {
     // Some passes ask for other groups, or do not ask for changes.
     let time = pass.now() as u64;
     if time.is_multiple_of(5) {
         return by_groups(pass, depth, by_cores);
     }
-    keep(pass, by_cores || time.is_multiple_of(7), kept)?;
-    let mut all = BTreeMap::new();
-    for c in kept.values() {
-        put(pass, by_cores, &mut all, Some(*c))?;
+    let rule = by_cores || time.is_multiple_of(7);
+    if anew {
+        // Another rule makes the index anew.
+        pass.group_heads(!rule, false, None, 0)?;
     }
+    keep(pass, rule, kept)?;
+    let now = pass.now();
+    let mut all: BTreeMap<Place, u32> =
+        kept.values().map(|(c, job)| (place(now, by_cores, job), *c)).collect();
     let mut last: Option<u32> = None;
     heads(pass, depth, |pass| {
         if let Some(c) = last.take() {
@@ -203,10 +212,13 @@ proptest! {
     ) {
         let every = Script::named("every").run(move |pass| every_job(pass, depth, by_cores));
         let groups = Script::named("groups").run(move |pass| by_groups(pass, depth, by_cores));
-        let mut kept = Kept::new();
-        let changes = Script::named("changes").run(move |pass| by_changes(pass, depth, by_cores, &mut kept));
+        let script = |anew: bool| {
+            let mut kept = Kept::new();
+            Script::named("changes").run(move |pass| by_changes(pass, depth, (by_cores, anew), &mut kept))
+        };
         let (mut every, mut groups) = (Side::of(every, ceiling), Side::of(groups, ceiling));
-        let mut changes = Side::of(changes, ceiling);
+        let mut changes = Side::of(script(false), ceiling);
+        let mut anew = Side::of(script(true), ceiling);
         let (mut now, mut next) = (1.0, 1);
         for op in ops {
             let waits = |side: &Side, at: usize| JobId(side.waiting[at % side.waiting.len()]);
@@ -216,6 +228,7 @@ proptest! {
                     every.waiting.push(next);
                     groups.waiting.push(next);
                     changes.waiting.push(next);
+                    anew.waiting.push(next);
                     // Three jobs are submitted at one time.
                     let t_submit = (next / 3) as f64;
                     Event::Alloc { id: JobId(next), priority, userid, t_submit, jobspec: asking(n, f64::from(duration)) }
@@ -224,6 +237,7 @@ proptest! {
                     let at = at % every.running.len();
                     groups.running.remove(at);
                     changes.running.remove(at);
+                    anew.running.remove(at);
                     free(every.running.remove(at))
                 }
                 Op::Cancel(at) if !every.waiting.is_empty() => {
@@ -231,6 +245,7 @@ proptest! {
                     every.waiting.retain(|other| *other != id.0);
                     groups.waiting.retain(|other| *other != id.0);
                     changes.waiting.retain(|other| *other != id.0);
+                    anew.waiting.retain(|other| *other != id.0);
                     Event::Cancel { id }
                 }
                 Op::Prioritize(at, priority) if !every.waiting.is_empty() => {
@@ -248,7 +263,9 @@ proptest! {
             };
             let starts = every.step(event.clone(), now);
             prop_assert_eq!(groups.step(event.clone(), now), starts.clone());
-            prop_assert_eq!(changes.step(event, now), starts);
+            prop_assert_eq!(changes.step(event.clone(), now), starts.clone());
+            prop_assert_eq!(anew.step(event, now), starts);
+            prop_assert_eq!(format!("{:?}", &changes.told), format!("{:?}", &anew.told), "the same annotations");
         }
     }
 }
@@ -306,19 +323,20 @@ fn a_policy_is_told_of_all_groups_once_and_of_changes_then() {
     engine.step(Event::Cancel { id: JobId(1) }, 2.0);
     engine.step(Event::Prioritize { jobs: vec![(JobId(2), 17)] }, 2.0);
     engine.pass(2.0);
-    let told = |all, heads: &[(u32, Option<u32>)]| {
-        let head = |&(group, candidate)| GroupHead { group, candidate };
-        GroupChanges { all, heads: heads.iter().map(head).collect() }
+    let told = |changes: &GroupChanges| {
+        let heads: Vec<(u32, Option<u64>)> =
+            changes.heads.iter().map(|head| (head.group, head.first.map(|(_, job)| job.id.0))).collect();
+        (changes.all, heads)
     };
     let rest = [
-        told(true, &[(0, Some(0)), (1, Some(1)), (2, Some(2))]),
-        told(false, &[(3, Some(4))]),
-        // User 1 has a group of another priority, which has the number of the group of the job that was removed or its own.
-        told(false, &[(0, None), (1, Some(1))]),
+        (true, vec![(0, Some(1)), (1, Some(2)), (2, Some(3))]),
+        (false, vec![(3, Some(5))]),
+        // User 1 has a group of another priority, which has the number of the one before.
+        (false, vec![(0, None), (1, Some(2))]),
     ];
     let mut noted_so_far = std::mem::take(&mut *noted.lock().unwrap());
     noted_so_far.retain(|changes| *changes != GroupChanges { all: true, heads: Vec::new() });
-    assert_eq!(noted_so_far, rest);
+    assert_eq!(noted_so_far.iter().map(told).collect::<Vec<_>>(), rest);
     // Another policy knows nothing of what the one before it was told.
     install(&mut engine, noting(&noted), 3.0);
     submit_of(&mut engine, 6, 0..1);

@@ -58,11 +58,12 @@ pub(crate) struct Free {
     pub(crate) gpus: u64,
 }
 
-/// A change of a node's state.
+/// A change of a node's state, which a node of the same template in the same state repeats with the same shares.
 #[derive(Debug, Clone)]
 struct Change {
     from: u32,
     template: TemplateId,
+    /// Takes the shares, or gives them back.
     takes: bool,
     shares: Vec<Taken>,
     to: u32,
@@ -303,10 +304,10 @@ impl Index {
             edit(&mut free);
             let new = self.intern(&graph.templates[template.0 as usize], template, &free);
             self.scratch = free;
-            self.last.shares.clear();
-            self.last.shares.extend_from_slice(shares);
-            let shares = std::mem::take(&mut self.last.shares);
-            self.last = Change { from: old, template, takes, shares, to: new };
+            let mut kept = std::mem::take(&mut self.last.shares);
+            kept.clear();
+            kept.extend_from_slice(shares);
+            self.last = Change { from: old, template, takes, shares: kept, to: new };
             new
         };
         if new == old {
