@@ -95,20 +95,13 @@ fn usage_survives_a_swap() {
     assert_eq!(second.save(), before, "what is refused changes nothing");
 }
 
+fn job(id: u64, userid: u32) -> Job {
+    Job { id, t_submit: 0.0, duration: 10.0, priority: 16, userid, queue: 0, nodes: 0, cores: 3, gpus: 0 }
+}
+
 #[test]
 fn a_start_that_is_made_again_counts_once() {
     let mut accounts = Accounts::new(100.0, "", "").unwrap();
-    let job = |id, userid| Job {
-        id,
-        t_submit: 0.0,
-        duration: 10.0,
-        priority: 16,
-        userid,
-        queue: 0,
-        nodes: 0,
-        cores: 3,
-        gpus: 0,
-    };
     for (id, user) in [(1, 1), (2, 2)] {
         accounts.waits(&job(id, user));
         accounts.starts(id, 10.0);
@@ -156,17 +149,6 @@ fn settings_out_of_range_are_refused() {
 #[test]
 fn factors_after_a_thousand_half_lives() {
     let mut accounts = Accounts::new(1.0, "", "").unwrap();
-    let job = |id, userid| Job {
-        id,
-        t_submit: 0.0,
-        duration: 1.0,
-        priority: 16,
-        userid,
-        queue: 0,
-        nodes: 0,
-        cores: 1,
-        gpus: 0,
-    };
     for (id, user) in [(1, 1), (2, 2)] {
         accounts.waits(&job(id, user));
     }

@@ -207,27 +207,18 @@ impl Groups {
         }
     }
 
-    /// The groups after this one, each with its first job.
+    /// The groups after this one, each with its number and first job.
     pub(crate) fn after(
         &self,
         group: Option<&GroupKey>,
-    ) -> impl Iterator<Item = (GroupKey, (OrderKey, Slot))> {
+    ) -> impl Iterator<Item = (GroupKey, u32, (OrderKey, Slot))> {
         let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
-        rest.map(|(key, group)| (*key, group.first))
+        rest.map(|(key, group)| (*key, group.number, group.first))
     }
 
     /// The first job of a group.
     pub(crate) fn first(&self, group: &GroupKey) -> Option<Slot> {
         self.groups.get(group).map(|group| group.first.1)
-    }
-
-    /// The groups after this one, each with its number and first job.
-    pub(crate) fn heads_after(
-        &self,
-        group: Option<&GroupKey>,
-    ) -> impl Iterator<Item = (GroupKey, u32, Slot)> {
-        let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
-        rest.map(move |(key, group)| (*key, group.number, group.first.1))
     }
 
     /// The numbers of the changed groups from the one at this place of the changes on, each with the first job of the group.
@@ -298,12 +289,12 @@ mod tests {
                     model.insert(n, member);
                 }
             }
-            let all: Vec<GroupKey> = groups.after(None).map(|(group, _)| group).collect();
+            let all: Vec<GroupKey> = groups.after(None).map(|(group, ..)| group).collect();
             for (place, group) in all.iter().enumerate() {
-                let behind: Vec<GroupKey> = groups.after(Some(group)).map(|(group, _)| group).collect();
+                let behind: Vec<GroupKey> = groups.after(Some(group)).map(|(group, ..)| group).collect();
                 prop_assert_eq!(&behind[..], &all[place + 1..]);
             }
-            for (group, first) in groups.after(None) {
+            for (group, _, first) in groups.after(None) {
                 let of = model.iter().filter(|(_, member)| groups.of(member) == group);
                 let expected = of.map(|(n, member)| (member.key, *n as Slot)).min_by_key(|(key, _)| *key);
                 prop_assert_eq!(Some(first), expected);

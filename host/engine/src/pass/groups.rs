@@ -68,10 +68,10 @@ impl Pass {
         while heads.len() < most {
             let groups = self.core.queues.get(self.queue as usize).and_then(|queue| queue.groups.as_ref());
             let firsts = groups.into_iter().flat_map(|groups| groups.after(group.as_ref()));
-            let firsts: Vec<(GroupKey, (OrderKey, Slot))> = firsts.take(most - heads.len()).collect();
-            let Some((last, _)) = firsts.last() else { break };
+            let firsts: Vec<_> = firsts.take(most - heads.len()).collect();
+            let Some((last, ..)) = firsts.last() else { break };
             group = Some(*last);
-            for (group, first) in firsts {
+            for (group, _, first) in firsts {
                 let first = (!fitting).then_some(first);
                 heads.extend(self.member(&group, first, None, fitting));
             }
@@ -114,7 +114,7 @@ impl Pass {
             }
             Told::Until(last) => {
                 let after = *last;
-                for (key, group, slot) in groups.heads_after(after.as_ref()).take(may) {
+                for (key, group, (_, slot)) in groups.after(after.as_ref()).take(may) {
                     answer.heads.push(GroupHead { group, first: view(slot) });
                     *last = Some(key);
                 }

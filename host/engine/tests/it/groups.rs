@@ -81,31 +81,47 @@ fn first(pass: &mut Pass, by_cores: bool, fitting: bool) -> Result<BTreeMap<Plac
     }
 }
 
-/// The pass that compares the first jobs of the groups.
-fn by_groups(pass: &mut Pass, depth: usize, by_cores: bool) -> Result<(), PolicyError> {
-    let mut all = first(pass, by_cores, false)?;
+/// The first part of a pass over the first jobs of groups. Returns its last job, behind which nothing was asked for.
+fn first_in_turn(
+    pass: &mut Pass,
+    depth: usize,
+    by_cores: bool,
+    all: &mut BTreeMap<Place, u32>,
+) -> Result<Option<u32>, PolicyError> {
     let mut last: Option<u32> = None;
     heads(pass, depth, |pass| {
         if let Some(c) = last.take() {
             let behind = pass.next_in_group(c, false)?;
-            put(pass, by_cores, &mut all, behind)?;
+            put(pass, by_cores, all, behind)?;
         }
         last = all.pop_first().map(|(_, c)| c);
         Ok(last)
     })?;
-    let mut fitting = first(pass, by_cores, true)?;
-    while let Some((_, c)) = fitting.pop_first() {
+    Ok(last)
+}
+
+/// The part behind the reservations.
+fn rest_in_turn(pass: &mut Pass, by_cores: bool, all: &mut BTreeMap<Place, u32>) -> Result<(), PolicyError> {
+    while let Some((_, c)) = all.pop_first() {
         let _ = pass.start(c, None)?;
         let behind = pass.next_in_group(c, true)?;
-        put(pass, by_cores, &mut fitting, behind)?;
+        put(pass, by_cores, all, behind)?;
     }
     Ok(())
+}
+
+/// The pass that compares the first jobs of the groups.
+fn by_groups(pass: &mut Pass, depth: usize, by_cores: bool) -> Result<(), PolicyError> {
+    let mut all = first(pass, by_cores, false)?;
+    first_in_turn(pass, depth, by_cores, &mut all)?;
+    let mut fitting = first(pass, by_cores, true)?;
+    rest_in_turn(pass, by_cores, &mut fitting)
 }
 
 /// The first candidates of groups, by number, as a policy keeps them.
 type Kept = BTreeMap<u32, (u32, JobView)>;
 
-/// The changes since the last pass, asked for few at a time, and held to all groups.
+/// The changes since the last pass, asked for few at a time.
 fn keep(pass: &mut Pass, by_cores: bool, kept: &mut Kept) -> Result<(), PolicyError> {
     for most in 2.. {
         let GroupChanges { all, heads } = pass.changed_heads(by_cores, most)?;
@@ -147,23 +163,10 @@ fn by_changes(
     let now = pass.now();
     let mut all: BTreeMap<Place, u32> =
         kept.values().map(|(c, job)| (place(now, by_cores, job), *c)).collect();
-    let mut last: Option<u32> = None;
-    heads(pass, depth, |pass| {
-        if let Some(c) = last.take() {
-            let behind = pass.next_in_group(c, false)?;
-            put(pass, by_cores, &mut all, behind)?;
-        }
-        last = all.pop_first().map(|(_, c)| c);
-        Ok(last)
-    })?;
+    let last = first_in_turn(pass, depth, by_cores, &mut all)?;
     let behind = last.map(|c| pass.next_in_group(c, true)).transpose()?.flatten();
     put(pass, by_cores, &mut all, behind)?;
-    while let Some((_, c)) = all.pop_first() {
-        let _ = pass.start(c, None)?;
-        let behind = pass.next_in_group(c, true)?;
-        put(pass, by_cores, &mut all, behind)?;
-    }
-    Ok(())
+    rest_in_turn(pass, by_cores, &mut all)
 }
 
 #[derive(Debug, Clone)]

@@ -440,16 +440,15 @@ impl<'s, 'a> Offers<'s, 'a> {
             (Nodes::State(state, capacity), Way::Ranked(ranking)) if allowed.whole => {
                 Offers::Places(state.ranked.iter(), allowed, ranking, *capacity)
             }
-            (Nodes::State(state, capacity), way) => {
+            // A part of the machine is small compared with the whole ranking.
+            (Nodes::State(state, capacity), Way::Ranked(ranking)) => {
                 let nodes = state.nodes.range(allowed.range.0, allowed.range.1);
-                match way {
-                    // A part of the machine is small compared with the whole ranking.
-                    Way::Ranked(ranking) => {
-                        let nodes = nodes.filter(|node| allowed.allows(*node));
-                        sorted(nodes.map(|node| (node, *capacity)).collect(), ranking)
-                    }
-                    Way::Up | Way::Down => Offers::State(nodes, allowed, down, *capacity),
-                }
+                let nodes = nodes.filter(|node| allowed.allows(*node));
+                sorted(nodes.map(|node| (node, *capacity)).collect(), ranking)
+            }
+            (Nodes::State(state, capacity), Way::Up | Way::Down) => {
+                let nodes = state.nodes.range(allowed.range.0, allowed.range.1);
+                Offers::State(nodes, allowed, down, *capacity)
             }
             (Nodes::List(list), Way::Ranked(ranking)) => {
                 sorted(list.iter().map(|(node, capacity, ..)| (*node, *capacity)).collect(), ranking)
