@@ -316,21 +316,7 @@ impl<R: BufRead> Iterator for Reader<R> {
 /// # Errors
 /// It has not 18 fields, or a field has a value that the format does not allow there.
 pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
-    let mut fields: [&[u8]; 18] = [&[]; 18];
-    let mut rest = line;
-    for (i, slot) in fields.iter_mut().enumerate() {
-        rest = rest.trim_ascii_start();
-        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
-        (*slot, rest) = rest.split_at(end);
-        if slot.is_empty() {
-            return Err(count_error(number, i));
-        }
-    }
-    let more = rest.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty()).count();
-    if more > 0 {
-        return Err(count_error(number, 18 + more));
-    }
-    let f = Fields { line: number, fields };
+    let f = Fields::of(line, number)?;
     let job = f.whole(1)?.ok_or_else(|| f.bad(1, "a whole number from 0 (it names the job)"))?;
     let submit = f.number(2)?.ok_or_else(|| f.bad(2, "seconds from 0 (a job needs a submit time)"))?;
     Ok(Record {
@@ -386,12 +372,31 @@ pub(crate) fn quoted(text: &str) -> String {
     found
 }
 
+/// The fields of a job line.
 struct Fields<'a> {
     line: u64,
     fields: [&'a [u8]; 18],
+    /// NaN for a field that is no number.
+    numbers: [f64; 18],
 }
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    fn of(line: &'a [u8], number: u64) -> Result<Self, BadLine> {
+        let mut of = Fields { line: number, fields: [&[]; 18], numbers: [f64::NAN; 18] };
+        let mut rest = line;
+        for i in 0..18 {
+            (of.fields[i], of.numbers[i], rest) = next_field(rest.trim_ascii_start());
+            if of.fields[i].is_empty() {
+                return Err(count_error(number, i));
+            }
+        }
+        let more = rest.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty()).count();
+        if more > 0 {
+            return Err(count_error(number, 18 + more));
+        }
+        Ok(of)
+    }
+
     fn bad(&self, field: usize, accepted: &'static str) -> BadLine {
         let found = quoted(&String::from_utf8_lossy(self.fields[field - 1]));
         BadLine { line: self.line, field: Some(field), found, accepted }
@@ -399,9 +404,9 @@ impl Fields<'_> {
 
     /// A number that is not negative; -1 is none.
     fn number(&self, field: usize) -> Result<Option<f64>, BadLine> {
-        match parse_number(self.fields[field - 1]) {
-            Some(-1.0) => Ok(None),
-            Some(n) if n >= 0.0 => Ok(Some(n)),
+        match self.numbers[field - 1] {
+            -1.0 => Ok(None),
+            n if n >= 0.0 => Ok(Some(n)),
             _ => Err(self.bad(field, "a number from 0, or -1 for unknown")),
         }
     }
@@ -410,9 +415,9 @@ impl Fields<'_> {
     fn whole(&self, field: usize) -> Result<Option<u64>, BadLine> {
         /// Beyond it f64 does not hold every whole number.
         const MOST: f64 = 9_007_199_254_740_992.0;
-        match parse_number(self.fields[field - 1]) {
-            Some(-1.0) => Ok(None),
-            Some(n) if (0.0..=MOST).contains(&n) && n.fract() == 0.0 => Ok(Some(n as u64)),
+        match self.numbers[field - 1] {
+            -1.0 => Ok(None),
+            n if (0.0..=MOST).contains(&n) && (n as u64) as f64 == n => Ok(Some(n as u64)),
             _ => Err(self.bad(field, "a whole number from 0, or -1 for unknown")),
         }
     }
@@ -428,24 +433,49 @@ impl Fields<'_> {
     }
 }
 
-/// A finite decimal number. Most fields are short whole numbers, which need no general parser.
-pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
+/// Digits of a whole number that is exact in f64.
+const DIGITS_EXACT: usize = 15;
+
+/// A field up to the first white space, its number, which is NaN if it is none, and the bytes behind it. Most fields are short whole
+/// numbers, which need no general parser.
+fn next_field(text: &[u8]) -> (&[u8], f64, &[u8]) {
     let (negative, digits) = match text {
-        [b'-', rest @ ..] => (true, rest),
+        [b'-', digits @ ..] => (true, digits),
         _ => (false, text),
     };
-    // 15 digits are exact in f64.
-    if (1..=15).contains(&digits.len()) {
-        let whole = digits.iter().try_fold(0_u64, |n, byte| {
-            let digit = byte.wrapping_sub(b'0');
-            (digit <= 9).then(|| n * 10 + u64::from(digit))
-        });
-        if let Some(n) = whole.map(|n| n as f64) {
-            return Some(if negative { -n } else { n });
+    let (mut whole, mut count) = (0_u64, 0);
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
         }
+        // The number of a long one is not used.
+        whole = whole.wrapping_mul(10).wrapping_add(digit.into());
+        count += 1;
     }
+    let rest = &digits[count..];
+    if (1..=DIGITS_EXACT).contains(&count) && rest.first().is_none_or(u8::is_ascii_whitespace) {
+        let number = whole as f64;
+        let field = &text[..text.len() - rest.len()];
+        return (field, if negative { -number } else { number }, rest);
+    }
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    let (field, rest) = text.split_at(end);
+    (field, parse_any_number(field).unwrap_or(f64::NAN), rest)
+}
+
+/// A finite decimal number.
+pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
+    match next_field(text) {
+        (field, number, []) if !field.is_empty() && !number.is_nan() => Some(number),
+        _ => None,
+    }
+}
+
+/// The same for any form of it.
+fn parse_any_number(text: &[u8]) -> Option<f64> {
     // `inf` and `nan` are numbers to the general parser, but not in this format.
-    if digits.iter().any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E')) {
+    if text.iter().any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E')) {
         return None;
     }
     let n: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
