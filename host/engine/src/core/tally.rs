@@ -149,8 +149,7 @@ impl Core {
     }
 
     /// A running job gave cores back.
-    pub(crate) fn gave_back(&mut self, id: JobId, cores: u64, now: f64) {
-        let Some(running) = self.running.get(&id) else { return };
+    pub(crate) fn gave_back(&mut self, running: &Running, cores: u64, now: f64) {
         let ran = (now - running.start).max(0.0);
         let queue = running.queue.and_then(|queue| self.queues.get_mut(queue as usize));
         if let Some(Queue { tally, .. }) = queue {

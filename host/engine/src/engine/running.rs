@@ -64,16 +64,17 @@ impl Engine {
     /// RFC 27 free: releases resources of a job.
     pub(super) fn free(&mut self, id: JobId, ranks: Option<&Idset>, last: bool, now: f64) {
         let core = &mut *self.core;
-        if !core.running.contains_key(&id) {
+        let Some(running) = core.running.get(&id).cloned() else {
             core.stats.unknown_jobs += 1;
             return;
-        }
+        };
         let before = core.cores_of(id);
         let mut gone = core.resources.release(id, ranks).unwrap_or(false);
         if last && !gone {
             gone = core.resources.release(id, None).unwrap_or(true);
         }
-        core.gave_back(id, before.saturating_sub(core.cores_of(id)), now);
+        let left = if gone { 0 } else { core.cores_of(id) };
+        core.gave_back(&running, before.saturating_sub(left), now);
         core.all_dirty();
         if gone || last {
             let (start, queue) = core.stop(id).map_or((0.0, None), |running| {

@@ -16,7 +16,7 @@ use crate::layout::site::SetValues;
 use crate::layout::template::{NodeTemplate, TemplateId};
 use crate::live::calendar::Calendar;
 use crate::live::index::{Index, Status};
-use crate::live::ledger::{Allocation, Ledger};
+use crate::live::ledger::Ledger;
 use crate::live::levels::Levels;
 use crate::live::node_ends::NodeEnds;
 use crate::live::overlay::Overlay;
@@ -24,7 +24,7 @@ use crate::live::request::{self, Kind, Level, Need, Request, ShapeId};
 use crate::live::reservations::Reservations;
 use crate::live::returns::Returns;
 use crate::live::view::{Eligible, View};
-use crate::live::{local, matcher, named, take};
+use crate::live::{local, matcher, named};
 
 /// The machine at a moment. See the module.
 #[derive(Debug)]
@@ -360,20 +360,5 @@ impl Machine {
         let mut kinds = nodes.map(|c| (c.cores, c.gpus));
         let first = kinds.next();
         kinds.all(|k| Some(k) == first)
-    }
-
-    /// Cores and gpus on nodes that are up that the end of an allocation makes free.
-    pub(crate) fn returns(&self, allocation: &Allocation) -> (u64, u64) {
-        if self.index.free().nodes as usize == self.graph.nodes.len() {
-            return (allocation.cores, allocation.gpus);
-        }
-        let (mut cores, mut gpus) = (0, 0);
-        for (node, takes) in take::nodes(&allocation.takes).filter(|(n, _)| self.index.is_up(*n)) {
-            let _ = node;
-            let (c, g) = take::count(&self.graph, takes);
-            cores += c;
-            gpus += g;
-        }
-        (cores, gpus)
     }
 }

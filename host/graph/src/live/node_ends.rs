@@ -3,12 +3,14 @@
 //!
 //! Must never know reservations, or what time it is.
 
-use std::sync::PoisonError;
+use std::sync::{Mutex, PoisonError};
 
-use fluxgate_formats::JobId;
 use rustc_hash::FxHashMap;
 
+use crate::layout::graph::Graph;
 use crate::layout::template::TemplateId;
+use crate::live::index::Index;
+use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
 use crate::live::profile::Profile;
 use crate::live::take;
@@ -118,6 +120,22 @@ impl NodeEnds {
     }
 }
 
+/// An allocation is about to be made, or to be released or changed.
+pub(crate) fn note_node_ends(
+    ends: &mut Mutex<Option<NodeEnds>>,
+    (graph, index): (&Graph, &Index),
+    allocation: &Allocation,
+    made: bool,
+) {
+    let Some(ends) = ends.get_mut().unwrap_or_else(PoisonError::into_inner) else { return };
+    let end = allocation.end;
+    let nodes = take::nodes(&allocation.takes).map(|(node, _)| node);
+    let change = |node| if made { ends.begin(node, end) } else { ends.leave(node, end) };
+    let changes: Vec<Change> = nodes.filter_map(change).filter(|(node, ..)| index.is_up(*node)).collect();
+    let of = |node: u32| graph.nodes[node as usize].template;
+    ends.note(changes.iter().map(|change| (of(change.0), *change)));
+}
+
 impl Machine {
     /// Asks for the nodes of these templates, in order, that become idle by each expected end; those that are idle, down, or used
     /// by a job without an end are left out.
@@ -125,19 +143,6 @@ impl Machine {
         // A panic elsewhere cannot leave sums that are read again: they are made by one call or not at all.
         let mut ends = self.node_ends.lock().unwrap_or_else(PoisonError::into_inner);
         ask(ends.get_or_insert_with(|| NodeEnds::of(self)).summed(self, templates))
-    }
-
-    /// The allocation of a job was made, or is about to be released or changed.
-    pub(crate) fn note_node_ends(&mut self, id: JobId, made: bool) {
-        let Machine { node_ends, graph, index, ledger, .. } = self;
-        let ends = node_ends.get_mut().unwrap_or_else(PoisonError::into_inner).as_mut();
-        let Some((ends, allocation)) = ends.zip(ledger.jobs().get(&id)) else { return };
-        let end = allocation.end;
-        let nodes = take::nodes(&allocation.takes).map(|(node, _)| node);
-        let change = |node| if made { ends.begin(node, end) } else { ends.leave(node, end) };
-        let changes: Vec<Change> = nodes.filter_map(change).filter(|(node, ..)| index.is_up(*node)).collect();
-        let of = |node: u32| graph.nodes[node as usize].template;
-        ends.note(changes.iter().map(|change| (of(change.0), *change)));
     }
 
     /// A node came up, or went down.

@@ -508,17 +508,17 @@ impl Plan {
     }
 
     /// Updates the nodes of an allocation that was booked, and what could not be counted before.
-    pub(crate) fn refresh(&mut self, machine: &Machine, new: &Allocation) {
+    pub(crate) fn refresh(&mut self, machine: &Machine, new: JobId) {
         if std::mem::take(&mut self.recount) {
             self.counts = count(machine, self.now);
         }
-        if let Some(places) = self.places.as_mut().filter(|_| above_nodes(new)) {
+        let Some(places) = &mut self.places else { return };
+        let Some(new) = machine.ledger.jobs().get(&new) else { return };
+        if above_nodes(new) {
             places.outside.fill(None);
         }
-        if let Some(places) = &mut self.places {
-            let nodes: Vec<u32> = take::nodes(&new.takes).map(|(node, _)| node).collect();
-            places.see_again(machine.view(None), &nodes);
-        }
+        let nodes: Vec<u32> = take::nodes(&new.takes).map(|(node, _)| node).collect();
+        places.see_again(machine.view(None), &nodes);
     }
 }
 

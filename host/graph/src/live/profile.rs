@@ -49,13 +49,15 @@ impl Block {
     }
 
     fn measure(&mut self) {
-        let of = |free: Option<i64>| free.map_or(0, |free| (free + self.more) as u64);
-        let (least, most) =
-            (self.steps.iter().map(|s| s.free).min(), self.steps.iter().map(|s| s.free).max());
-        (self.least, self.most, self.loose) = (of(least), of(most), 0);
+        let first = self.steps.first().map_or(-self.more, |step| step.free);
+        let (mut least, mut most) = (first, first);
+        for step in self.steps.iter() {
+            (least, most) = (least.min(step.free), most.max(step.free));
+        }
+        (self.least, self.most, self.loose) = ((least + self.more) as u64, (most + self.more) as u64, 0);
     }
 
-    /// Widens the bounds by a change of some steps.
+    /// Widens the bounds by a change of some steps; 0 for fewer steps.
     fn widen(&mut self, change: i64) {
         self.loose += 1;
         if self.loose > LOOSE_MAX {
@@ -164,6 +166,7 @@ impl Profile {
             Some(before) => self.blocks[block].free(before),
             None => self.blocks[block - 1].free(self.blocks[block - 1].steps.len() - 1),
         };
+        let few = self.blocks.len() <= BLOCKS_FEW;
         let it = &mut self.blocks[block];
         if it.free(step) != before {
             return;
@@ -174,7 +177,7 @@ impl Profile {
         }
         Arc::make_mut(&mut it.steps).remove(step);
         it.begin = it.steps[0].time;
-        it.measure();
+        if few { it.widen(0) } else { it.measure() }
     }
 
     /// The step in force at `time`.
@@ -270,6 +273,15 @@ impl Profile {
         true
     }
 
+    /// Takes units that are free from `start` on for ever.
+    pub(crate) fn take_back(&mut self, units: u64, start: f64) {
+        debug_assert!(
+            self.short(units, start, f64::INFINITY).is_none(),
+            "{units} units are free from {start} on"
+        );
+        self.edit(start, f64::INFINITY, -(units as i64));
+    }
+
     /// Returns units in `[start, end)`; `end` may be infinite.
     pub(crate) fn give(&mut self, units: u64, start: f64, end: f64) {
         if units > 0 && end > start {
@@ -292,7 +304,9 @@ impl Profile {
     }
 
     fn edit(&mut self, start: f64, end: f64, change: i64) {
-        self.cut(end);
+        if end.is_finite() {
+            self.cut(end);
+        }
         let (mut block, mut step) = self.cut(start);
         let few = self.blocks.len() <= BLOCKS_FEW;
         while let Some(it) = self.blocks.get_mut(block) {

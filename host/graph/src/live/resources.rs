@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fluxgate_formats::rset::R;
 use fluxgate_formats::{Idset, JobId};
+use smallvec::SmallVec;
 
 use crate::description::Description;
 use crate::description::error::LoadError;
@@ -494,14 +495,14 @@ impl Resources {
         let graph = self.machine.graph.clone();
         let mut kept = self.planning.plan.take();
         let in_step = kept.as_mut().is_some_and(|plan| plan.started(&self.machine, &allocation));
+        self.machine.note_new(&allocation);
         self.machine.ledger.book(&graph, &mut self.machine.index, id, allocation);
-        self.machine.note_returns(id, true);
         if let Some(plan) = &mut kept
             && !in_step
         {
             plan.expire();
         } else if let Some(plan) = &mut kept {
-            plan.refresh(&self.machine, &self.machine.ledger.jobs()[&id]);
+            plan.refresh(&self.machine, id);
         }
         self.planning.plan = kept;
         self.planning.sooner.started(id, end);
@@ -513,24 +514,25 @@ impl Resources {
     /// if the job then holds nothing. Ranks on which it holds nothing are ignored. Fails if it holds nothing at all.
     pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
         let graph = self.machine.graph.clone();
-        let held = self.machine.ledger.jobs().get(&id);
-        let takes = held.map_or(&[][..], |a| &a.takes);
+        let held = self.machine.ledger.jobs().get(&id).ok_or(LedgerError::Unknown(id))?;
         let rank = |node: u32| graph.nodes[node as usize].rank;
         let here = |node: &u32| ranks.is_none_or(|ranks| ranks.contains(rank(*node)));
-        let nodes: Vec<u32> = take::nodes(takes).map(|(node, _)| node).filter(here).collect();
-        let upper = takes.iter().any(|take| take.node == NONE);
-        let flows = held.map_or(0, |a| a.flows.len());
-        let end = held.map_or(f64::NEG_INFINITY, |a| a.end);
-        let gone = held.zip(self.planning.plan.as_ref()).map(|(a, plan)| Gone {
-            end: a.end,
-            returns: self.machine.returns(a),
-            allocation: plan.has_places().then(|| a.clone()),
+        let nodes: SmallVec<[u32; 8]> = take::nodes(&held.takes).map(|(node, _)| node).filter(here).collect();
+        let upper = held.takes.iter().any(|take| take.node == NONE);
+        let (flows, end) = (held.flows.len(), held.end);
+        let gone = self.planning.plan.as_ref().map(|plan| Gone {
+            end,
+            returns: self.machine.returns(held),
+            allocation: plan.has_places().then(|| held.clone()),
         });
         self.machine.note_returns(id, false);
         let released = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks);
-        self.machine.note_returns(id, true);
+        if !matches!(released, Ok(true)) {
+            self.machine.note_returns(id, true);
+        }
         let last = released?;
-        let ended = flows > 0 && self.machine.ledger.jobs().get(&id).is_none_or(|a| a.flows.len() < flows);
+        let left = || self.machine.ledger.jobs().get(&id).map_or(0, |held| held.flows.len());
+        let ended = flows > 0 && left() < flows;
         self.keep_in_step(|plan, machine| {
             plan.forget_answers();
             last && gone.is_some_and(|gone| plan.ended(machine, &nodes, &gone))

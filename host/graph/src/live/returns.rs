@@ -3,10 +3,17 @@
 //!
 //! Must never know reservations, or what time it is.
 
+use std::sync::OnceLock;
+
+use fluxgate_formats::JobId;
+
+use crate::layout::graph::Graph;
+use crate::live::index::Index;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
+use crate::live::node_ends::note_node_ends;
 use crate::live::profile::Profile;
-use fluxgate_formats::JobId;
+use crate::live::take;
 
 /// Sums of the units that have become free by each expected end. Jobs without an end are left out.
 #[derive(Debug, Clone)]
@@ -36,14 +43,44 @@ impl Returns {
             if more {
                 profile.give(units, end, f64::INFINITY);
             } else {
-                profile.take(units, end, f64::INFINITY);
+                profile.take_back(units, end);
                 profile.join(end);
             }
         }
     }
 }
 
+fn note_returns(
+    all: &mut OnceLock<Returns>,
+    (graph, index): (&Graph, &Index),
+    allocation: &Allocation,
+    made: bool,
+) {
+    if let Some(all) = all.get_mut().filter(|_| allocation.end.is_finite()) {
+        all.note(allocation.end, returns(graph, index, allocation), made);
+    }
+}
+
+/// Cores and gpus on nodes that are up that the end of an allocation makes free.
+fn returns(graph: &Graph, index: &Index, allocation: &Allocation) -> (u64, u64) {
+    if index.free().nodes as usize == graph.nodes.len() {
+        return (allocation.cores, allocation.gpus);
+    }
+    let (mut cores, mut gpus) = (0, 0);
+    for (_, takes) in take::nodes(&allocation.takes).filter(|(node, _)| index.is_up(*node)) {
+        let (c, g) = take::count(graph, takes);
+        cores += c;
+        gpus += g;
+    }
+    (cores, gpus)
+}
+
 impl Machine {
+    /// Cores and gpus on nodes that are up that the end of an allocation makes free.
+    pub(crate) fn returns(&self, allocation: &Allocation) -> (u64, u64) {
+        returns(&self.graph, &self.index, allocation)
+    }
+
     /// The cores and gpus that running jobs make free.
     pub(crate) fn all_returns(&self) -> &Returns {
         self.all_returns.get_or_init(|| Returns::of(self))
@@ -51,16 +88,18 @@ impl Machine {
 
     /// The allocation of a job was made, or is about to be released or changed.
     pub(crate) fn note_returns(&mut self, id: JobId, made: bool) {
-        self.note_node_ends(id, made);
-        if self.all_returns.get().is_none() {
-            return;
+        let Machine { node_ends, all_returns, graph, index, ledger, .. } = self;
+        if let Some(allocation) = ledger.jobs().get(&id) {
+            note_node_ends(node_ends, (graph, index), allocation, made);
+            note_returns(all_returns, (graph, index), allocation, made);
         }
-        let back = |allocation: &Allocation| (allocation.end, self.returns(allocation));
-        if let Some((end, units)) = self.ledger.jobs().get(&id).map(back).filter(|(end, _)| end.is_finite())
-            && let Some(all) = self.all_returns.get_mut()
-        {
-            all.note(end, units, made);
-        }
+    }
+
+    /// This allocation is about to be made.
+    pub(crate) fn note_new(&mut self, allocation: &Allocation) {
+        let Machine { node_ends, all_returns, graph, index, .. } = self;
+        note_node_ends(node_ends, (graph, index), allocation, true);
+        note_returns(all_returns, (graph, index), allocation, true);
     }
 
     /// Do they agree with the allocations?
