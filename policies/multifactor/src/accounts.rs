@@ -22,6 +22,7 @@ struct Charged {
 pub struct Accounts {
     names: Vec<String>,
     shares: Vec<f64>,
+    all_shares: f64,
     used: Usage,
     by_name: BTreeMap<String, usize>,
     /// Users that belong to a named account.
@@ -98,7 +99,8 @@ impl Default for Accounts {
         Accounts {
             names: Vec::new(),
             shares: Vec::new(),
-            used: Usage::new(Decay { half_life: f64::INFINITY }),
+            all_shares: 0.0,
+            used: Usage::new(Decay::new(f64::INFINITY)),
             by_name: BTreeMap::new(),
             members: BTreeMap::new(),
             by_user: FxHashMap::default(),
@@ -111,12 +113,13 @@ impl Default for Accounts {
 impl Accounts {
     /// Reads `shares` (`NAME=SHARES`, of accounts or users) and `accounts` (`NAME=USER USER ...`).
     pub fn new(half_life: f64, shares: &str, accounts: &str) -> Result<Self, Bad> {
-        let mut made = Accounts { used: Usage::new(Decay { half_life }), ..Accounts::default() };
+        let mut made = Accounts { used: Usage::new(Decay::new(half_life)), ..Accounts::default() };
         for (name, text) in pairs("shares", shares)? {
             let value = number("shares", name, text)?;
             let account = made.account(name);
             made.shares[account] = value;
         }
+        made.all_shares = made.shares.iter().sum();
         for (name, users) in pairs("accounts", accounts)? {
             let account = made.account(name);
             for user in users.split_whitespace() {
@@ -137,6 +140,7 @@ impl Accounts {
         }
         self.names.push(name.to_owned());
         self.shares.push(1.0);
+        self.all_shares += 1.0;
         self.used.add_account();
         self.by_name.insert(name.to_owned(), self.names.len() - 1);
         self.names.len() - 1
@@ -193,8 +197,8 @@ impl Accounts {
     #[inline(never)]
     pub fn factors(&self, now: f64, damping: f64) -> Factors<'_> {
         let used = self.used.by_account(now);
-        let (all_used, all_shares): (f64, f64) = (used.iter().sum(), self.shares.iter().sum());
-        let (known, scale) = (vec![f64::NAN; used.len()], all_shares / damping);
+        let all_used = used.iter().sum();
+        let (known, scale) = (vec![f64::NAN; used.len()], self.all_shares / damping);
         Factors { used, all_used, shares: &self.shares, scale, known, by_user: &self.by_user }
     }
 

@@ -27,21 +27,43 @@ const TABLE: [f64; PARTS] = {
 
 /// 2 to the power of `x`, to the last digits of f64; 0 far below, infinity far above.
 pub fn exp2(x: f64) -> f64 {
-    if x.is_nan() || x >= 1024.0 {
-        return if x.is_nan() { x } else { f64::INFINITY };
+    // False for NaN, too.
+    if !(-1022.0..1023.0).contains(&x) {
+        return far_exp2(x);
     }
-    if x < -1022.0 {
-        return 0.0;
+    let (part, whole) = parts(x);
+    part * power(whole)
+}
+
+/// The same where the result is not far from the largest number, or is 0 or no number.
+#[cold]
+fn far_exp2(x: f64) -> f64 {
+    match x {
+        _ if x.is_nan() => x,
+        _ if x >= 1024.0 => f64::INFINITY,
+        _ if x < -1022.0 => 0.0,
+        _ => {
+            // In two halves: 2^1024 is no number, and a half of it is.
+            let (part, whole) = parts(x);
+            part * power(whole >> 1) * power(whole - (whole >> 1))
+        }
     }
+}
+
+/// Numbers of which the first, times 2 to the power of the second, is 2 to the power of `x`.
+fn parts(x: f64) -> (f64, i64) {
     let parts = (x * PARTS as f64 + 0.5).floor();
     // At most 0.0055, so that the series of e^y without its first term is below 4e-17 behind the fifth.
     let y = (x - parts / PARTS as f64) * std::f64::consts::LN_2;
     let more = y * (1.0 + y * (1.0 / 2.0 + y * (1.0 / 6.0 + y * (1.0 / 24.0 + y * (1.0 / 120.0)))));
-    let (parts, many) = (parts as i64, PARTS as i64);
-    let (whole, part) = (parts.div_euclid(many), TABLE[parts.rem_euclid(many) as usize]);
-    // In two halves: 2^1024 is no number, and a half of it is.
-    let power = |exponent: i64| f64::from_bits(((exponent + 1023) as u64) << 52);
-    (part + part * more) * power(whole >> 1) * power(whole - (whole >> 1))
+    let parts = parts as i64;
+    let part = TABLE[(parts & (PARTS as i64 - 1)) as usize];
+    (part + part * more, parts >> PARTS.ilog2())
+}
+
+/// A power of two of which the exponent is from -1022 to 1023.
+fn power(exponent: i64) -> f64 {
+    f64::from_bits(((exponent + 1023) as u64) << 52)
 }
 
 /// How usage decays.
@@ -49,9 +71,16 @@ pub fn exp2(x: f64) -> f64 {
 pub struct Decay {
     /// In seconds; infinite: no decay.
     pub half_life: f64,
+    /// The usage of a core that is held for ever, in core-seconds.
+    ever: f64,
 }
 
 impl Decay {
+    /// Decay with this half-life in seconds; infinite: none.
+    pub fn new(half_life: f64) -> Decay {
+        Decay { half_life, ever: half_life / std::f64::consts::LN_2 }
+    }
+
     /// The fraction of one unit that remains after this many seconds.
     pub fn left(self, seconds: f64) -> f64 {
         if self.half_life.is_infinite() { 1.0 } else { exp2(-seconds.max(0.0) / self.half_life) }
@@ -78,7 +107,7 @@ impl Decay {
         if self.half_life.is_infinite() {
             return cores * seconds - weight;
         }
-        self.half_life / std::f64::consts::LN_2 * (cores - weight * left)
+        self.ever * (cores - weight * left)
     }
 }
 
@@ -102,14 +131,14 @@ mod tests {
     /// The closed form is the sum of small slices, each decayed from when it was used.
     #[test]
     fn usage_is_the_integral() {
-        let decay = Decay { half_life: 100.0 };
+        let decay = Decay::new(100.0);
         let (from, to, now) = (30.0, 250.0, 400.0);
         let steps = 100_000;
         let slice = (to - from) / f64::from(steps);
         let sum: f64 =
             (0..steps).map(|i| slice * decay.left(now - (from + (f64::from(i) + 0.5) * slice))).sum();
         assert!((decay.held(to - from) * decay.left(now - to) - sum).abs() < 1e-6);
-        let never = Decay { half_life: f64::INFINITY };
+        let never = Decay::new(f64::INFINITY);
         assert_eq!((never.held(7.0), never.left(1e9)), (7.0, 1.0));
     }
 }

@@ -48,6 +48,16 @@ fn weight(key: &str, value: f64) -> Result<f64, String> {
     }
 }
 
+/// The weighted factors of the last job of a pass: many jobs have the same submission, or the same priority.
+#[derive(Debug, Default)]
+struct Last {
+    t_submit: Option<f64>,
+    age: f64,
+    priority: Option<u32>,
+    /// Of the priority.
+    weight: f64,
+}
+
 /// The policy; README.md of this crate defines its rule.
 #[derive(Debug)]
 pub struct Multifactor {
@@ -149,17 +159,22 @@ impl Multifactor {
         if self.small { 1.0 - size } else { size }
     }
 
-    /// The sum of weighted factors, each from 0 to 1, in billionths.
-    fn score(&self, now: f64, machine_cores: u32, fair_share: f64, job: &Job) -> f64 {
+    /// The sum of weighted factors, each from 0 to 1, in billionths. `last` has the weighted factors of the job before at this time.
+    fn score(&self, now: f64, machine_cores: u32, fair_share: f64, job: &Job, last: &mut Last) -> f64 {
         if job.priority == u32::MAX {
             return f64::INFINITY;
         }
         let w = &self.weights;
-        let age = fraction((now - job.t_submit) / self.max_age);
-        let size = if w.size > 0.0 { self.size(machine_cores, job) } else { 0.0 };
-        let priority = fraction(f64::from(job.priority) / self.priority_full);
-        let sum = w.age * age + w.fair_share * fair_share + w.size * size + w.priority * priority;
-        rounded(sum * 1e9)
+        if last.t_submit != Some(job.t_submit) {
+            last.t_submit = Some(job.t_submit);
+            last.age = w.age * fraction((now - job.t_submit) / self.max_age);
+        }
+        if last.priority != Some(job.priority) {
+            last.priority = Some(job.priority);
+            last.weight = w.priority * fraction(f64::from(job.priority) / self.priority_full);
+        }
+        let size = if w.size > 0.0 { w.size * self.size(machine_cores, job) } else { 0.0 };
+        rounded((last.age + w.fair_share * fair_share + size + last.weight) * 1e9)
     }
 }
 
@@ -189,10 +204,10 @@ impl Scheduling for Multifactor {
         let (now, cores) = (pass.now(), pass.totals().cores);
         let mut heads = std::mem::take(&mut self.heads);
         // In most passes no two jobs have to be compared.
-        let mut factors = None;
+        let (mut factors, mut last) = (None, Last::default());
         let score = |job: &Job| {
             let factors = factors.get_or_insert_with(|| self.accounts.factors(now, self.damping));
-            self.score(now, cores, factors.of(job.userid), job)
+            self.score(now, cores, factors.of(job.userid), job, &mut last)
         };
         match self.window {
             // Jobs of one user, priority and size differ by their age alone.

@@ -61,12 +61,20 @@ fn factors_are_weighted() {
         cores,
         gpus: 0,
     };
+    let score =
+        |policy: &Multifactor, now, share, job| policy.score(now, 16, share, &job, &mut Last::default());
     // age 0.5, fair share 0.25, size 2 * 0.5, priority 0.5
-    assert_eq!(policy.score(50.0, 16, 0.25, &job(8, 16)), 2.25e9);
-    assert_eq!(policy.score(1e9, 16, 1.0, &job(64, 1000)), 5e9, "no factor is above 1");
-    assert_eq!(policy.score(0.0, 16, 0.0, &job(1, u32::MAX)), f64::INFINITY);
+    assert_eq!(score(&policy, 50.0, 0.25, job(8, 16)), 2.25e9);
+    assert_eq!(score(&policy, 1e9, 1.0, job(64, 1000)), 5e9, "no factor is above 1");
+    assert_eq!(score(&policy, 0.0, 0.0, job(1, u32::MAX)), f64::INFINITY);
     let small = configured::<Multifactor>(&[("weight-size", "1"), ("favor", "small")]).unwrap();
-    assert_eq!(small.score(0.0, 16, 0.0, &job(16, 31)), 1e9);
+    assert_eq!(score(&small, 0.0, 0.0, job(16, 31)), 1e9);
+    // The jobs before do not matter.
+    let mut last = Last::default();
+    for n in 0..40 {
+        let job = Job { t_submit: f64::from(n / 7 % 3), ..job(1 + n % 5, 14 + n / 3 % 4) };
+        assert_eq!(policy.score(60.0, 16, 0.5, &job, &mut last), score(&policy, 60.0, 0.5, job.clone()));
+    }
 }
 
 #[test]

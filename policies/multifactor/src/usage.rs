@@ -33,8 +33,9 @@ pub struct Held {
 struct Account {
     /// Decayed core-seconds of jobs that ended.
     ended: f64,
-    /// Cores of running jobs.
+    /// Cores of running jobs, and the same as a number for sums.
     cores: u64,
+    count: f64,
     /// Sum of the weights of these cores, in parts of 1 / [`UNITS`].
     weights: i128,
     /// The same in whole.
@@ -99,6 +100,7 @@ impl Usage {
         let units = self.units(job);
         let account = &mut self.accounts[job.account];
         account.cores += u64::from(job.cores);
+        account.count = account.cores as f64;
         account.weights = account.weights.wrapping_add(units);
         account.weight = account.weights as f64 / UNITS;
     }
@@ -108,6 +110,7 @@ impl Usage {
         let units = self.units(job);
         let account = &mut self.accounts[job.account];
         account.cores = account.cores.saturating_sub(job.cores.into());
+        account.count = account.cores as f64;
         account.weights = account.weights.wrapping_sub(units);
         account.weight = account.weights as f64 / UNITS;
     }
@@ -125,8 +128,7 @@ impl Usage {
         let seconds = now - self.at.unwrap_or(now);
         let left = self.decay.left(seconds);
         let each = |of: &Account| {
-            let cores = of.cores as f64;
-            let running = self.decay.held_of(cores, of.weight, seconds, left);
+            let running = self.decay.held_of(of.count, of.weight, seconds, left);
             // `f64::max` is a call in a component.
             of.ended * left + if running > 0.0 { running } else { 0.0 }
         };
@@ -174,7 +176,7 @@ mod tests {
     #[test]
     fn usage_is_the_sum_over_all_jobs() {
         for half_life in [50.0, 700.0, 1e6, f64::INFINITY] {
-            let (decay, mut state) = (Decay { half_life }, 7);
+            let (decay, mut state) = (Decay::new(half_life), 7);
             let mut usage = Usage::new(decay);
             (0..5).for_each(|_| usage.add_account());
             let mut all: Vec<(Held, f64)> = Vec::new();
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn usage_of_the_far_past_is_forgotten() {
-        let mut usage = Usage::new(Decay { half_life: 1.0 });
+        let mut usage = Usage::new(Decay::new(1.0));
         usage.add_account();
         let job = Held { account: 0, cores: 3, start: 5.0 };
         usage.reach(5.0, [].into_iter());
