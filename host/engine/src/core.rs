@@ -31,6 +31,7 @@ use crate::habits::Habits;
 use crate::interrupt::Interrupt;
 use crate::order::{Order, Slot};
 use crate::pages::Pages;
+use crate::pass::Lists;
 use crate::reason::Reason;
 use crate::standing::Standing;
 use crate::stats::Stats;
@@ -85,6 +86,8 @@ pub(crate) struct Core {
     queue_names: Arc<[String]>,
     /// The reservations that the next pass may make anew without dropping them before.
     pub(crate) standing: Standing,
+    /// The lists of the last pass, empty.
+    pub(crate) lists: Lists,
     /// The order of broker ranks that the default policy gave the resources.
     pub(crate) node_order: Option<Arc<[u32]>>,
     /// Traces of passes, if they are made.
@@ -122,6 +125,7 @@ impl Core {
             queue_ids: BTreeMap::new(),
             queue_names: Arc::new([]),
             standing: Standing::default(),
+            lists: Lists::default(),
             node_order: None,
             tracing: None,
             keeps_attributes: false,
@@ -306,20 +310,24 @@ impl Core {
         let Some(job) = self.jobs.get_mut(slot) else { return };
         let place = job.ordered_by(key);
         let queue = &mut self.queues[queue];
-        let fewest = queue.fewest(job.class);
+        let least = queue.least(job.class);
         if let Some(order) = &mut queue.orders[side] {
-            order.insert(job.class, fewest, place, job.size(), slot);
+            order.insert(job.class, least, place, job.size(), slot);
             job.places[side] = Place::new(queue.generation[side], key);
         }
     }
 
     fn unplace(&mut self, slot: Slot, side: Side) {
+        // Asked first: a change would copy the job while a checkpoint has it.
+        if self.jobs.get(slot).is_none_or(|job| job.places[side].is_none()) {
+            return;
+        }
         let Some(job) = self.jobs.get_mut(slot) else { return };
         let queue = &mut self.queues[job.queue as usize];
-        let fewest = queue.fewest(job.class);
+        let least = queue.least(job.class);
         let place = std::mem::replace(&mut job.places[side], Place::NONE);
         if let (Some(order), Some(key)) = (&mut queue.orders[side], place.key(queue.generation[side])) {
-            order.remove(job.class, fewest, &job.ordered_by(key));
+            order.remove(job.class, least, &job.ordered_by(key));
         }
     }
 
@@ -357,10 +365,10 @@ impl Core {
         queue.leave(job.class);
         job.class = queue.join(&request, job.duration);
         job.request = request;
-        let fewest = queue.fewest(job.class);
+        let least = queue.least(job.class);
         for (side, place) in places.into_iter().enumerate() {
             if let (Some(order), Some(key)) = (&mut queue.orders[side], place.key(queue.generation[side])) {
-                order.insert(job.class, fewest, job.ordered_by(key), job.size(), slot);
+                order.insert(job.class, least, job.ordered_by(key), job.size(), slot);
                 job.places[side] = place;
             }
         }

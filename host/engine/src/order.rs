@@ -80,6 +80,17 @@ impl OrderKey {
 
 /// The fewest cores of a parked class: more than any machine has.
 pub(crate) const PARKED: u32 = u32::MAX;
+/// Seconds of a class that may have jobs of any duration.
+const ANY_DURATION: f64 = f64::MIN;
+
+/// The size of a class among the other classes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Least {
+    /// The least cores and the least duration of its jobs.
+    OfJobs,
+    /// These cores, [`PARKED`] while it is parked, and any duration.
+    Cores(u32),
+}
 /// The only tree of the heads.
 const HEADS: ClassId = 0;
 /// A walk that has visited this many jobs with [`Walk::next`] is taken for one that visits all.
@@ -90,7 +101,7 @@ const VISITS: usize = 16;
 pub(crate) struct Order {
     /// The jobs of each class, with cores and requested durations.
     members: Trees,
-    /// The first key of each class, with the fewest cores that a job of the class may request.
+    /// The first key of each class, with the [`Least`] size of the class.
     heads: Trees,
     /// All jobs in one vector, while walks visit all of them.
     listed: Listed,
@@ -99,43 +110,56 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Adds a job of this size to its class. `fewest` are the fewest cores of the class, [`PARKED`] while it is parked.
-    pub(crate) fn insert(&mut self, class: ClassId, fewest: u32, key: OrderKey, size: Size, slot: Slot) {
-        let head = self.members.first(class);
-        let before = self.members.len();
+    /// Adds a job of this size to its class.
+    pub(crate) fn insert(&mut self, class: ClassId, least: Least, key: OrderKey, size: Size, slot: Slot) {
+        let (head, before) = (self.members.first(class), self.members.least_of(class));
+        let count = self.members.len();
         self.members.insert(class, key, size, slot);
-        self.keyed += usize::from(!key.is_native() && self.members.len() > before);
+        self.keyed += usize::from(!key.is_native() && self.members.len() > count);
         self.listed.insert((key, class, slot));
-        if head.is_none_or(|h| key < h) {
-            if let Some(h) = head {
-                self.heads.remove(HEADS, &h);
-            }
-            self.heads.insert(HEADS, key, (fewest, 0.0), class);
+        let first = head.is_none_or(|h| key < h);
+        if let Some(h) = head.filter(|_| first) {
+            self.heads.remove(HEADS, &h);
+        }
+        if first || self.members.least_of(class) != before {
+            self.set_least(class, least);
         }
     }
 
     /// Removes a job. No effect for an absent job.
-    pub(crate) fn remove(&mut self, class: ClassId, fewest: u32, key: &OrderKey) {
+    pub(crate) fn remove(&mut self, class: ClassId, least: Least, key: &OrderKey) {
         let was_head = self.members.first(class).is_some_and(|k| k == *key);
+        let before = self.members.least_of(class);
         if !self.members.remove(class, key) {
             return;
         }
         self.keyed -= usize::from(!key.is_native());
         self.listed.remove(key);
-        if !was_head {
-            return;
+        if was_head {
+            self.heads.remove(HEADS, key);
         }
-        self.heads.remove(HEADS, key);
-        if let Some(next) = self.members.first(class) {
-            self.heads.insert(HEADS, next, (fewest, 0.0), class);
+        if was_head || self.members.least_of(class) != before {
+            self.set_least(class, least);
         }
     }
 
-    /// Parks a class, with [`PARKED`], or unparks it.
-    pub(crate) fn set_fewest(&mut self, class: ClassId, fewest: u32) {
+    /// Gives a class, if it has jobs, this size among the others.
+    pub(crate) fn set_least(&mut self, class: ClassId, least: Least) {
         if let Some(head) = self.members.first(class) {
-            self.heads.insert(HEADS, head, (fewest, 0.0), class);
+            let size = match least {
+                Least::OfJobs => self.members.least_of(class),
+                Least::Cores(cores) => (cores, ANY_DURATION),
+            };
+            self.heads.insert(HEADS, head, size, class);
         }
+    }
+
+    /// The classes whose [`Least`] size is `maybe` small enough, by number; `maybe` as in [`Walk::next_fitting`].
+    pub(crate) fn classes(&self, maybe: impl Fn(Size) -> bool) -> Vec<ClassId> {
+        let mut classes = Vec::new();
+        self.heads.each(HEADS, &|least| least.0 < PARKED && maybe(least), &mut |class| classes.push(class));
+        classes.sort_unstable();
+        classes
     }
 
     /// The list of all jobs in Flux's own order, if it has the jobs of this order in this order.
@@ -161,7 +185,7 @@ impl Order {
     }
 }
 
-/// A cursor over an [`Order`]. The order must not change while a walk is used, except for [`Order::set_fewest`] towards
+/// A cursor over an [`Order`]. The order must not change while a walk is used, except for [`Order::set_least`] towards
 /// parked and for [`Order::visit`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Walk {
@@ -235,19 +259,18 @@ impl Walk {
         }
     }
 
-    /// The next job after the cursor that is `small` enough, of classes whose fewest cores are at most `free`.
-    /// `small` must be monotonic: true for a size implies true for all smaller sizes. A later call of [`Walk::next`]
-    /// offers the jobs beyond the cursor that were left out.
+    /// The next job after the cursor that is `small` enough, of classes whose [`Least`] size is `maybe` small enough.
+    /// Both must be monotonic: true for a size implies true for all smaller sizes, and false once means false for all later calls.
+    /// A later call of [`Walk::next`] offers the jobs beyond the cursor that were left out.
     pub(crate) fn next_fitting<F: Fn(Size) -> bool>(
         &mut self,
         order: &Order,
-        free: u32,
+        maybe: impl Fn(Size) -> bool,
         small: impl Fn(ClassId) -> F,
     ) -> Option<(ClassId, Slot)> {
         loop {
             let seen = self.seen.max(self.seen_fitting);
-            let head =
-                order.heads.next(HEADS, after(&seen), &|(fewest, _)| fewest <= free && fewest < PARKED);
+            let head = order.heads.next(HEADS, after(&seen), &|least| least.0 < PARKED && maybe(least));
             let (key, class, touched) = self.take_first(head)?;
             let from = match &self.pos {
                 Some(pos) if key <= *pos => Excluded(pos),
@@ -331,12 +354,13 @@ mod tests {
     fn a_job_skipped_by_a_fitting_walk_is_not_offered_behind_the_cursor() {
         let mut order = Order::default();
         for n in 0..6u32 {
-            order.insert(n % 2, if n % 2 == 0 { PARKED } else { 1 }, key(u64::from(n)), (1, 1.0), n);
+            let least = Least::Cores(if n % 2 == 0 { PARKED } else { 1 });
+            order.insert(n % 2, least, key(u64::from(n)), (1, 1.0), n);
         }
         let mut walk = Walk::default();
         let any = |_| |_| true;
-        assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 1)));
-        assert_eq!(walk.next_fitting(&order, 1, any), Some((1, 3)));
+        assert_eq!(walk.next_fitting(&order, |(cores, _)| cores <= 1, any), Some((1, 1)));
+        assert_eq!(walk.next_fitting(&order, |(cores, _)| cores <= 1, any), Some((1, 3)));
         // Jobs 0 and 2 are behind the cursor now; 4 and 5 are not.
         assert_eq!(walk.next(&order, None), Some(4));
         assert_eq!(walk.next(&order, None), Some(5));
@@ -353,10 +377,14 @@ mod tests {
             calls in prop::collection::vec((any::<bool>(), 0u32..7, any::<bool>()), 0..80),
             listed in 0u8..5,
             keyed: bool,
+            sized: bool,
         ) {
             let key = |n: u64| OrderKey::new(if keyed { n as f64 } else { 0.0 }, 16, 0.0, JobId(n));
             // A class requests as many cores as its number.
             let fewest = |class: ClassId| if parked.contains(&class) { PARKED } else { class };
+            // Some classes are of the size of their jobs.
+            let of_jobs = |class: ClassId| sized && class.is_multiple_of(2) && !parked.contains(&class);
+            let least = |class| if of_jobs(class) { Least::OfJobs } else { Least::Cores(fewest(class)) };
             let mut order = Order::default();
             let mut model: BTreeMap<OrderKey, (ClassId, f64, Slot)> = BTreeMap::new();
             let list = |order: &mut Order| order.visit(&Walk { visits: VISITS, ..Walk::default() });
@@ -366,15 +394,16 @@ mod tests {
                     list(&mut order);
                 }
                 let duration = f64::from(*duration);
-                order.insert(*class, *class, key(*n), (*class, duration), *n as Slot);
+                let least = if of_jobs(*class) { Least::OfJobs } else { Least::Cores(*class) };
+                order.insert(*class, least, key(*n), (*class, duration), *n as Slot);
                 model.insert(key(*n), (*class, duration, *n as Slot));
             }
             for class in &parked {
-                order.set_fewest(*class, PARKED);
+                order.set_least(*class, Least::Cores(PARKED));
             }
             for index in gone {
                 let Some((k, (class, ..))) = model.iter().nth(index).map(|(k, v)| (*k, *v)) else { continue };
-                order.remove(class, fewest(class), &k);
+                order.remove(class, least(class), &k);
                 model.remove(&k);
             }
             let sorted: Vec<Slot> = model.values().map(|(.., s)| *s).collect();
@@ -399,7 +428,17 @@ mod tests {
                     .find(|(k, (c, d, _))| pos.is_none_or(|p| **k > p) && (!fitting || fits(*c, *d)));
                 let sorted = sorted.then_some(&native);
                 let got = match fitting {
-                    true => walk.next_fitting(&order, free, |c| move |(_, d)| fits(c, d)),
+                    true => {
+                        let longest_of = |cores: u32| {
+                            // The latest of the classes of at least as many cores, so that the rule is monotonic.
+                            longest.iter().skip(cores as usize).copied().fold(f64::NEG_INFINITY, f64::max)
+                        };
+                        let maybe = |(cores, d): Size| cores <= free && d <= longest_of(cores);
+                        if let Some((_, (class, ..))) = expect {
+                            prop_assert!(order.classes(maybe).binary_search(class).is_ok());
+                        }
+                        walk.next_fitting(&order, maybe, |c| move |(_, d)| fits(c, d))
+                    }
                     false => walk.next(&order, sorted).map(|slot| (expect.map_or(0, |(_, (c, ..))| *c), slot)),
                 };
                 prop_assert_eq!(got, expect.map(|(_, (c, _, s))| (*c, *s)));

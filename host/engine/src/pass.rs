@@ -16,6 +16,7 @@ mod finish;
 mod flow;
 mod groups;
 mod limits;
+mod lists;
 mod miss;
 mod note;
 mod reserve;
@@ -43,9 +44,11 @@ use crate::reason::Reason;
 use crate::standing::Standing;
 use crate::trace::{PassTrace, Step};
 
-use groups::Told;
+use groups::{FittingClasses, Told};
 pub use groups::{GroupChanges, GroupHead};
 use limits::Limits;
+pub(crate) use lists::Lists;
+use lists::Start;
 use miss::Miss;
 pub(crate) use stage::Staged;
 pub use turns::Turns;
@@ -109,13 +112,6 @@ impl JobView {
     }
 }
 
-struct Start {
-    slot: Slot,
-    end: f64,
-    /// RFC 27 `sched.selection_type`.
-    how: &'static str,
-}
-
 /// One pass; see the module. Candidates are small numbers that are valid within this pass only, but for those of
 /// [`Pass::changed_heads`].
 pub struct Pass {
@@ -124,7 +120,7 @@ pub struct Pass {
     now: f64,
     walk: Walk,
     native: Option<OrderKey>,
-    staged: Vec<Start>,
+    lists: Lists,
     reserved: Vec<(Slot, f64)>,
     /// The refusals so far, by shape.
     misses: BTreeMap<ShapeId, Miss>,
@@ -140,18 +136,15 @@ pub struct Pass {
     put_off: bool,
     /// The policy has asked for groups in this pass.
     grouped: bool,
+    fitting_classes: FittingClasses,
     /// The first jobs of groups that the policy was told of in this pass.
     told: Told,
     /// Number of these answers.
     told_count: u64,
     /// The headroom of this queue; `None` where no bound applies.
     headroom: Option<Headroom>,
-    /// Offered candidates, which are annotated with the reason why they wait.
-    offered: Vec<Slot>,
     /// The policy has requested fitting jobs.
     sought_fitting: bool,
-    /// Jobs that were not offered because they would delay a reservation; they are annotated.
-    passed_over: Vec<Slot>,
     /// The last answer of `fits`, which saves `start` a search.
     fit: Option<(Slot, Selection, f64)>,
     notes: BTreeMap<Slot, BTreeMap<String, Value>>,
@@ -184,6 +177,7 @@ impl Pass {
         Pass {
             headroom: core.headroom(queue, now),
             standing: std::mem::take(&mut core.standing),
+            lists: std::mem::take(&mut core.lists),
             continues: false,
             kept: 0,
             put_off: false,
@@ -192,16 +186,14 @@ impl Pass {
             now,
             walk: Walk::default(),
             native: None,
-            staged: Vec::new(),
             reserved: Vec::new(),
             misses: BTreeMap::new(),
             limits: Limits::default(),
             grouped: false,
+            fitting_classes: FittingClasses::default(),
             told: Told::default(),
             told_count: 0,
-            offered: Vec::new(),
             sought_fitting: false,
-            passed_over: Vec::new(),
             fit: None,
             notes: BTreeMap::new(),
             note_bytes: BTreeMap::new(),
@@ -403,7 +395,7 @@ impl Pass {
         if self.blocked {
             self.core.stats.backfilled += 1;
         }
-        self.staged.push(Start { slot: candidate, end, how });
+        self.lists.staged.push(Start { slot: candidate, end, how });
         Ok(Ok(()))
     }
 
@@ -455,7 +447,7 @@ impl Pass {
 
     /// Number of jobs that are started or reserved in this pass.
     fn decided(&self) -> usize {
-        self.kept + self.staged.len() + self.reserved.len()
+        self.kept + self.lists.staged.len() + self.reserved.len()
     }
 
     /// True if the driver has raised the interrupt.

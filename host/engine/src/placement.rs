@@ -13,9 +13,14 @@ use crate::windows::{Applicant, check_window_name};
 /// Most characters of a refused value that are quoted.
 const FOUND_MAX: usize = 60;
 
+/// The value of `attributes.system.fluxgate.KEY` of a jobspec.
+fn own_attr<'a>(jobspec: &'a Jobspec, key: &str) -> Option<&'a Value> {
+    jobspec.system_attr("fluxgate")?.get(key)
+}
+
 /// The placement that a jobspec names in `attributes.system.fluxgate.placement`.
 pub(crate) fn wanted_placement(jobspec: &Jobspec) -> Result<Option<Placement>, String> {
-    let Some(value) = jobspec.system_attr("fluxgate.placement") else { return Ok(None) };
+    let Some(value) = own_attr(jobspec, "placement") else { return Ok(None) };
     let placement = value.as_str().and_then(Placement::from_name);
     placement.map(Some).ok_or_else(|| {
         let (accepted, found) = (Placement::NAMES, shown(value));
@@ -71,7 +76,7 @@ impl Wish {
 
 /// The window that a jobspec names in `attributes.system.fluxgate.reservation`.
 pub(crate) fn wanted_reservation(jobspec: &Jobspec) -> Result<Option<Arc<str>>, String> {
-    let Some(value) = jobspec.system_attr("fluxgate.reservation") else { return Ok(None) };
+    let Some(value) = own_attr(jobspec, "reservation") else { return Ok(None) };
     // A name of digits may come as a number.
     let name = value.as_u64().map(|number| number.to_string()).or_else(|| value.as_str().map(str::to_owned));
     let name = name.filter(|name| check_window_name(name).is_ok());

@@ -65,13 +65,12 @@ pub(crate) enum Next {
 }
 
 impl Succession {
-    /// The policies that get the events of jobs.
-    fn listeners(&mut self) -> impl Iterator<Item = &mut ActivePolicy> {
-        let next = match &mut self.next {
-            Some(Next::WarmUp(warm_up)) => Some(&mut warm_up.successor),
-            _ => None,
-        };
-        self.active.iter_mut().chain(next)
+    /// Calls `act` for the policies that get the events of jobs.
+    fn tell(&mut self, act: &mut impl FnMut(&mut ActivePolicy)) {
+        self.active.iter_mut().for_each(&mut *act);
+        if let Some(Next::WarmUp(warm_up)) = &mut self.next {
+            act(&mut warm_up.successor);
+        }
     }
 }
 
@@ -137,9 +136,11 @@ impl Policies {
 
     /// Calls `act` for each of these scopes.
     pub(crate) fn each_scope(&mut self, mut act: impl FnMut(&mut Self, PolicyScope)) {
-        // Mostly there are none, and nothing is allocated.
-        let own: Vec<QueueId> = self.own.keys().copied().collect();
         act(self, PolicyScope::Default);
+        if self.own.is_empty() {
+            return;
+        }
+        let own: Vec<QueueId> = self.own.keys().copied().collect();
         own.into_iter().for_each(|queue| act(self, PolicyScope::Queue(queue)));
     }
 
@@ -160,28 +161,28 @@ impl Policies {
 
     /// Notes an event of a job for the policies of its queue; for all policies, if its queue is unknown.
     pub(crate) fn note(&mut self, core: &Core, queue: Option<QueueId>, event: JobEvent) {
-        for listener in self.listeners(core, queue) {
+        self.tell(core, queue, |listener| {
             if listener.policy.abilities().observing {
                 listener.events.push(event);
             }
-        }
+        });
     }
 
     /// Requests a key for this job from its policies before the next pass.
     pub(crate) fn ask_key(&mut self, core: &Core, id: JobId, queue: QueueId) {
-        for listener in self.listeners(core, Some(queue)) {
-            listener.to_key.push(id);
-        }
+        self.tell(core, Some(queue), |listener| listener.to_key.push(id));
         if let Some(Next::Return(back)) = self.own.get_mut(&queue).and_then(|own| own.next.as_mut()) {
             back.to_key.push(id);
         }
     }
 
-    fn listeners(&mut self, core: &Core, queue: Option<QueueId>) -> impl Iterator<Item = &mut ActivePolicy> {
-        let own = queue.is_some_and(|queue| core.scope_of(queue) != PolicyScope::Default);
-        let default = Some(&mut self.default).filter(|_| !own);
-        let owned = self.own.iter_mut().filter(move |(id, _)| queue.is_none_or(|queue| queue == **id));
-        default.into_iter().chain(owned.map(|(_, own)| own)).flat_map(Succession::listeners)
+    /// Calls `act` for the policies that get the events of jobs of a queue; for all of them, if the queue is unknown.
+    fn tell(&mut self, core: &Core, queue: Option<QueueId>, mut act: impl FnMut(&mut ActivePolicy)) {
+        if queue.is_none_or(|queue| core.scope_of(queue) == PolicyScope::Default) {
+            self.default.tell(&mut act);
+        }
+        let owned = self.own.iter_mut().filter(|(id, _)| queue.is_none_or(|queue| queue == **id));
+        owned.for_each(|(_, own)| own.tell(&mut act));
     }
 
     /// Delivers all noted events to the active policies, and requests the missing keys.

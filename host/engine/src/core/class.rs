@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use fluxgate_graph::{Request, ShapeId};
 
-use crate::order::PARKED;
+use crate::order::{Least, PARKED};
 
 /// The key of a job's class in its queue. Jobs without a limit are in classes of their own, since their end does not
 /// follow from their start.
@@ -71,9 +71,14 @@ impl Class {
         Class { key, request, fewest, jobs: 0, parked: false }
     }
 
-    /// The fewest cores of its jobs; [`PARKED`] while it is parked. This is its size among the heads of an order.
+    /// The fewest cores of its jobs; [`PARKED`] while it is parked.
     pub(crate) fn fewest(&self) -> u32 {
         if self.parked { PARKED } else { self.fewest }
+    }
+
+    /// Its size among the other classes of an order. The ends of jobs of one request depend on more than cores.
+    pub(super) fn least(&self) -> Least {
+        if self.is_band() { Least::OfJobs } else { Least::Cores(self.fewest()) }
     }
 
     /// True if its jobs request only cores. They fit if enough cores are free, and the class is never parked.

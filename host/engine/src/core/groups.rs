@@ -126,6 +126,14 @@ impl Group {
     fn place(&self, class: ClassId) -> Result<usize, usize> {
         self.classes.binary_search_by_key(&class, |of| of.class)
     }
+
+    /// Its classes among these, which come by number.
+    fn among(&self, classes: &[ClassId]) -> impl Iterator<Item = &OfClass> {
+        let few = classes.len() < self.classes.len();
+        let (some, all) = if few { (classes, &[][..]) } else { (&[][..], &self.classes[..]) };
+        let of = some.iter().filter_map(|class| Some(&self.classes[self.place(*class).ok()?]));
+        of.chain(all.iter().filter(|of| classes.binary_search(&of.class).is_ok()))
+    }
 }
 
 impl Groups {
@@ -239,18 +247,44 @@ impl Groups {
 
     /// The first job of a group after this key.
     pub(crate) fn next(&self, group: &GroupKey, after: &OrderKey) -> Option<(OrderKey, Slot)> {
-        self.next_fitting(group, Some(after), |_| Some(|_| true))
+        self.next_of(self.groups.get(group)?.classes.iter(), Some(after), |_| Some(|_| true))
     }
 
-    /// The first job of a group after this key that is `small` enough, as in [`Trees::next`], among the classes for which
-    /// `small` gives a rule.
+    /// The first job of a group after this key that is `small` enough, as in [`Trees::next`], among those of these classes, by number,
+    /// for which `small` gives a rule.
     pub(crate) fn next_fitting<F: Fn(Size) -> bool>(
         &self,
         group: &GroupKey,
         after: Option<&OrderKey>,
+        classes: &[ClassId],
         small: impl Fn(ClassId) -> Option<F>,
     ) -> Option<(OrderKey, Slot)> {
-        let found = self.groups.get(group)?.classes.iter().filter_map(|of| {
+        self.next_of(self.groups.get(group)?.among(classes), after, small)
+    }
+
+    /// The groups after this one, each with its first job, of which a class of these, by number, may have a job that is `small` enough.
+    pub(crate) fn fitting_after<F: Fn(Size) -> bool>(
+        &self,
+        group: Option<&GroupKey>,
+        classes: &[ClassId],
+        small: impl Fn(ClassId) -> Option<F>,
+    ) -> impl Iterator<Item = (GroupKey, (OrderKey, Slot))> {
+        let rest = self.groups.range((group.map_or(Unbounded, Excluded), Unbounded));
+        rest.filter(move |(_, group)| {
+            group
+                .among(classes)
+                .any(|of| small(of.class).is_some_and(|small| small(self.trees.least_of(of.tree))))
+        })
+        .map(|(key, group)| (*key, group.first))
+    }
+
+    fn next_of<'a, F: Fn(Size) -> bool>(
+        &self,
+        classes: impl Iterator<Item = &'a OfClass>,
+        after: Option<&OrderKey>,
+        small: impl Fn(ClassId) -> Option<F>,
+    ) -> Option<(OrderKey, Slot)> {
+        let found = classes.filter_map(|of| {
             let small = small(of.class)?;
             self.trees.next(of.tree, from(after), &small)
         });
@@ -320,7 +354,13 @@ mod tests {
                     let fits = |(.., member): &&(OrderKey, Slot, Member)| {
                         rule(member.class).is_some_and(|fits| fits(member.size))
                     };
-                    prop_assert_eq!(groups.next_fitting(group, Some(&after), rule), first(of.iter().find(fits)));
+                    let fitting = first(of.iter().find(fits));
+                    for classes in [vec![0, 1, 2], (0..9).collect()] {
+                        prop_assert_eq!(groups.next_fitting(group, Some(&after), &classes, rule), fitting);
+                        let some = groups.next_fitting(group, None, &classes, rule).is_some();
+                        let may = groups.fitting_after(None, &classes, rule).any(|(other, _)| other == *group);
+                        prop_assert!(may || !some, "a group with a job that fits is left out");
+                    }
                 }
             }
         }

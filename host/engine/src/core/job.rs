@@ -59,6 +59,12 @@ impl Place {
         Place { generation, key: if key == 0.0 { 0.0 } else { key } }
     }
 
+    /// True if there is no key of any generation.
+    pub(super) fn is_none(self) -> bool {
+        let Place { key, .. } = self;
+        key.is_nan()
+    }
+
     /// The key, if it was made for this generation.
     pub(super) fn key(self, generation: u32) -> Option<f64> {
         let Place { generation: made, key } = self;

@@ -13,7 +13,7 @@ use super::class::{Class, ClassKey};
 use super::groups::Groups;
 use super::scope::{Role, Side};
 use super::tally::Tally;
-use crate::order::{ClassId, Order, OrderKey, PARKED, Slot};
+use crate::order::{ClassId, Least, Order, OrderKey, PARKED, Slot};
 use crate::stats::QueueCounts;
 
 /// One RFC 33 queue, or the anonymous one (empty name).
@@ -100,9 +100,9 @@ impl Queue {
         self.vacant.push(class);
     }
 
-    /// See [`Class::fewest`].
-    pub(crate) fn fewest(&self, class: ClassId) -> u32 {
-        self.class(class).map_or(PARKED, Class::fewest)
+    /// See [`Class::least`].
+    pub(super) fn least(&self, class: ClassId) -> Least {
+        self.class(class).map_or(Least::Cores(PARKED), Class::least)
     }
 
     /// True if a pass is due at this time.
@@ -147,9 +147,9 @@ impl Queue {
         } else {
             self.parked.remove(&entry);
         }
-        let fewest = c.fewest();
+        let least = c.least();
         for order in self.orders.iter_mut().flatten() {
-            order.set_fewest(class, fewest);
+            order.set_least(class, least);
         }
     }
 

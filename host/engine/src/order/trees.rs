@@ -1,5 +1,5 @@
 //! Sorted lists with a search for the next entry that is small enough, without a visit to the others: the jobs of a
-//! class with their cores and requested durations, the classes with their fewest cores.
+//! class with their cores and requested durations, the classes with those of their jobs.
 //!
 //! One AVL tree for each list (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node stores the least
 //! numbers below it, so a search costs a logarithm where one of the two numbers decides. All trees are in one vector,
@@ -89,6 +89,11 @@ impl Trees {
 
     fn least(&self, at: u32) -> Size {
         self.node(at).map_or((u32::MAX, f64::INFINITY), |node| node.least.into())
+    }
+
+    /// The least numbers of a tree.
+    pub(crate) fn least_of(&self, class: ClassId) -> Size {
+        self.least(self.root(class))
     }
 
     /// Adds an entry to a tree. An existing key gets this size and index.
@@ -271,6 +276,21 @@ impl Trees {
         small: &impl Fn(Size) -> bool,
     ) -> Option<(OrderKey, u32)> {
         self.next_below(self.root(class), from, small)
+    }
+
+    /// Calls `act` with the values of the entries of a tree whose size is `small` enough, in order; `small` as in [`next`](Self::next).
+    pub(super) fn each(&self, class: ClassId, small: &impl Fn(Size) -> bool, act: &mut impl FnMut(u32)) {
+        self.each_below(self.root(class), small, act);
+    }
+
+    fn each_below(&self, mut at: u32, small: &impl Fn(Size) -> bool, act: &mut impl FnMut(u32)) {
+        while let Some(node) = self.node(at).filter(|node| small(node.least.into())) {
+            self.each_below(node.left, small, act);
+            if small(node.size.into()) {
+                act(node.index);
+            }
+            at = node.right;
+        }
     }
 
     fn next_below(

@@ -8,10 +8,11 @@ use fluxgate_graph::ShapeId;
 
 use crate::core::Core;
 use crate::core::class::Class;
-use crate::order::{Slot, Walk};
+use crate::order::{Size, Slot, Walk};
 use crate::reason::Reason;
 
 use super::Pass;
+use super::limits::Limits;
 use super::miss::Miss;
 
 /// The latest end at which jobs of a class of one request are not known to be unable to start.
@@ -21,6 +22,14 @@ pub(super) fn latest(core: &Core, misses: &BTreeMap<ShapeId, Miss>, class: &Clas
     }
     let known = core.resources.latest_beside_windows(&class.request, now);
     misses.get(&class.request.shape()).map_or(f64::INFINITY, Miss::latest).min(known)
+}
+
+/// False for the least size of a class of which no job can start now, as counts show.
+pub(super) fn maybe_fits(core: &Core, limits: &Limits, now: f64) -> impl Fn(Size) -> bool {
+    let free = core.resources.totals().free_cores;
+    // The ends of jobs without a limit do not depend on their durations.
+    let end = move |duration| core.expected_end(now, duration).min(core.instance_end);
+    move |(cores, duration)| end(duration) <= limits.latest(cores, free)
 }
 
 impl Pass {
@@ -62,7 +71,7 @@ impl Pass {
             let next = if fitting {
                 let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);
                 let free = core.resources.totals().free_cores;
-                let next = self.walk.next_fitting(order, free, |class| {
+                let next = self.walk.next_fitting(order, maybe_fits(core, limits, now), |class| {
                     let class = queue.class(class);
                     // No job of a band has fewer cores, and thus a later end.
                     let latest = match class {
@@ -106,7 +115,7 @@ impl Pass {
         };
         self.note_delay(&request, latest);
         self.set_reason(slot, Reason::Delays(reserved));
-        self.passed_over.push(slot);
+        self.lists.passed_over.push(slot);
         true
     }
 
@@ -125,12 +134,12 @@ impl Pass {
 
     /// False once the candidates or the time of this pass are used up.
     pub(super) fn may_offer(&mut self) -> bool {
-        (self.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted()
+        (self.lists.offered.len() as u64) < self.core.config.candidates_per_pass_max && !self.interrupted()
     }
 
     pub(super) fn offer(&mut self, slot: Slot) -> u32 {
         if self.core.marks.offer(slot) {
-            self.offered.push(slot);
+            self.lists.offered.push(slot);
             self.traced_offer(slot);
         }
         self.core.stats.candidates += 1;

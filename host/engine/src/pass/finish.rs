@@ -4,7 +4,9 @@
 
 use fluxgate_formats::JobId;
 use serde_json::Value;
+use smallvec::SmallVec;
 
+use super::lists::{Lists, emptied};
 use super::{BACKFILL, Pass, RESERVED};
 use crate::annotate;
 use crate::core::Core;
@@ -21,7 +23,7 @@ pub(crate) struct Outcome {
     /// Jobs whose keys were requested again.
     pub(crate) rekeys: Vec<JobId>,
     /// Jobs that started, with their expected ends.
-    pub(crate) started: Vec<(JobId, f64)>,
+    pub(crate) started: SmallVec<[(JobId, f64); 8]>,
     /// A job that still waits had a reservation before, and has none; false where there is no other queue.
     pub(crate) reservation_lost: bool,
 }
@@ -31,7 +33,7 @@ impl Pass {
     pub(crate) fn abort(mut self, why: &PolicyError) -> Box<Core> {
         self.end_trace(Some(why));
         self.drop_standing();
-        for staged in self.staged.drain(..) {
+        for staged in self.lists.staged.drain(..) {
             if let Some(job) = self.core.job(staged.slot) {
                 let id = job.id;
                 // It was allocated in this pass, so releasing all of it cannot fail.
@@ -57,9 +59,9 @@ impl Pass {
         self.drop_standing();
         self.settle_told();
         let core = &mut self.core;
-        let mut started = Vec::with_capacity(self.staged.len());
+        let mut started = SmallVec::with_capacity(self.lists.staged.len());
         let (mut waited_ms, mut backfills): (u64, bool) = (0, false);
-        for staged in self.staged {
+        for staged in self.lists.staged.drain(..) {
             let Some(job) = core.remove(staged.slot) else { continue };
             let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
             let r = r.unwrap_or_default();
@@ -123,8 +125,9 @@ impl Pass {
             lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
         }
         let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
+        let Lists { offered, passed_over, .. } = &self.lists;
         if core.config.annotate {
-            for slot in lost.into_iter().chain(self.offered).chain(self.passed_over).chain(fresh) {
+            for &slot in lost.iter().chain(offered).chain(passed_over).chain(&fresh) {
                 let Some(job) = core.job(slot) else { continue };
                 if job.queue != self.queue {
                     continue;
@@ -142,7 +145,9 @@ impl Pass {
                 annotate::send(core, slot, notes, out);
             }
         }
+        core.lists = self.lists.emptied();
         let queue = &mut core.queues[self.queue as usize];
+        queue.fresh = emptied(fresh);
         queue.backfills |= backfills;
         queue.counts.passes += 1;
         queue.counts.starts += started.len() as u64;

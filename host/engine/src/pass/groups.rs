@@ -5,10 +5,11 @@
 
 use crate::core::Core;
 use crate::core::groups::{GroupKey, Groups};
-use crate::order::{OrderKey, Slot};
+use crate::core::queue::Queue;
+use crate::order::{ClassId, OrderKey, Size, Slot};
 use crate::policy_error::PolicyError;
 
-use super::candidates::latest;
+use super::candidates::{latest, maybe_fits};
 use super::{JobView, Pass};
 
 /// The first candidate of a group.
@@ -64,19 +65,41 @@ impl Pass {
             self.known(after)?;
             group = self.core.place_in_group(after).map(|(group, _)| group);
         }
+        if fitting {
+            self.find_fitting_classes();
+        }
         let mut heads = Vec::new();
         while heads.len() < most {
-            let groups = self.core.queues.get(self.queue as usize).and_then(|queue| queue.groups.as_ref());
-            let firsts = groups.into_iter().flat_map(|groups| groups.after(group.as_ref()));
-            let firsts: Vec<_> = firsts.take(most - heads.len()).collect();
-            let Some((last, ..)) = firsts.last() else { break };
+            let firsts = self.groups_after(group.as_ref(), fitting, most - heads.len());
+            let Some((last, _)) = firsts.last() else { break };
             group = Some(*last);
-            for (group, _, first) in firsts {
+            for (group, first) in firsts {
                 let first = (!fitting).then_some(first);
                 heads.extend(self.member(&group, first, None, fitting));
             }
         }
         Ok(heads)
+    }
+
+    /// Groups after this one, at most `most`, each with its first job; with `fitting`, those that may have a job that fits.
+    fn groups_after(
+        &self,
+        group: Option<&GroupKey>,
+        fitting: bool,
+        most: usize,
+    ) -> Vec<(GroupKey, (OrderKey, Slot))> {
+        let queue = self.core.queues.get(self.queue as usize);
+        let Some((queue, groups)) = queue.and_then(|queue| Some((queue, queue.groups.as_ref()?))) else {
+            return Vec::new();
+        };
+        if !fitting {
+            return groups.after(group).map(|(group, _, first)| (group, first)).take(most).collect();
+        }
+        let small = |class| {
+            let rule = self.rule(queue, class)?;
+            Some(move |size| rule.allows(size))
+        };
+        groups.fitting_after(group, &self.fitting_classes.of, small).take(most).collect()
     }
 
     /// The first candidates of the groups, as [`Pass::group_heads`] gives them without `fitting`, that are not those that this
@@ -208,19 +231,58 @@ impl Pass {
     }
 
     fn fitting_member(&mut self, group: &GroupKey, after: Option<&OrderKey>) -> Option<(OrderKey, Slot)> {
+        self.find_fitting_classes();
+        let queue = self.core.queues.get(self.queue as usize)?;
+        queue.groups.as_ref()?.next_fitting(group, after, &self.fitting_classes.of, |class| {
+            let rule = self.rule(queue, class)?;
+            Some(move |size| rule.allows(size))
+        })
+    }
+
+    /// The rule for the jobs of a class of the queue; `None` if none of them can start now.
+    fn rule(&self, queue: &Queue, class: ClassId) -> Option<Rule<'_>> {
+        let free = self.core.resources.totals().free_cores;
+        let class = queue.class(class).filter(|class| class.fewest() <= free)?;
+        let own = (!class.is_band()).then(|| latest(&self.core, &self.misses, class, self.now));
+        Some(Rule { pass: self, free, latest: own })
+    }
+
+    /// Finds the classes that may have a job that fits. Between two decisions of a pass none is added.
+    fn find_fitting_classes(&mut self) {
         self.drop_standing();
         let Core { resources, .. } = &mut *self.core;
         self.limits.refresh(resources, self.now);
-        let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);
-        let free = core.resources.totals().free_cores;
-        let queue = core.queues.get(self.queue as usize)?;
-        queue.groups.as_ref()?.next_fitting(group, after, |class| {
-            let class = queue.class(class).filter(|class| class.fewest() <= free)?;
-            let own = (!class.is_band()).then(|| latest(core, misses, class, now));
-            Some(move |(cores, duration)| {
-                let latest = own.unwrap_or_else(|| limits.latest(cores, free));
-                core.expected_end(now, duration) <= latest
-            })
-        })
+        let after = Some(self.limits.changes());
+        if self.fitting_classes.after != after {
+            let maybe = maybe_fits(&self.core, &self.limits, self.now);
+            let order = self.core.queues.get(self.queue as usize).and_then(Queue::order);
+            let of = order.map(|order| order.classes(maybe)).unwrap_or_default();
+            self.fitting_classes = FittingClasses { after, of };
+        }
     }
+}
+
+/// The jobs of a class that are not known to be unable to start now.
+struct Rule<'a> {
+    pass: &'a Pass,
+    free: u32,
+    /// Their latest end, if it does not depend on their cores.
+    latest: Option<f64>,
+}
+
+impl Rule<'_> {
+    /// True for their sizes.
+    fn allows(&self, (cores, duration): Size) -> bool {
+        let latest = self.latest.unwrap_or_else(|| self.pass.limits.latest(cores, self.free));
+        self.pass.core.expected_end(self.pass.now, duration) <= latest
+    }
+}
+
+/// Classes of the queue of a pass that may have a job that fits.
+#[derive(Debug, Default)]
+pub(super) struct FittingClasses {
+    /// Number of decisions after which they were found; `None` before.
+    after: Option<u32>,
+    /// By number.
+    of: Vec<ClassId>,
 }

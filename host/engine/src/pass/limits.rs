@@ -11,6 +11,8 @@ pub(super) struct Limits {
     /// [`Resources::core_limits`] since the last decision.
     left: Option<Vec<(u64, f64)>>,
     fresh: bool,
+    /// Number of decisions.
+    changes: u32,
     /// Fewest cores that were refused, with the latest end that was not. Fewer cores have later ends.
     refused: Vec<(u32, f64)>,
 }
@@ -19,6 +21,12 @@ impl Limits {
     /// Called after a decision.
     pub(super) fn change(&mut self) {
         self.fresh = false;
+        self.changes += 1;
+    }
+
+    /// Number of decisions so far.
+    pub(super) fn changes(&self) -> u32 {
+        self.changes
     }
 
     /// Queries the resources again, if a decision was made since.

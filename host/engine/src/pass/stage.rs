@@ -24,7 +24,7 @@ impl Pass {
     pub(crate) fn stage(mut self, into: &mut Staged) -> Box<Core> {
         let (cut, interrupted) = (self.cut, self.interrupted);
         let id = |slot: &u32| self.core.job(*slot).map(|job| job.id);
-        let starts: Vec<JobId> = self.staged.iter().filter_map(|staged| id(&staged.slot)).collect();
+        let starts: Vec<JobId> = self.lists.staged.iter().filter_map(|staged| id(&staged.slot)).collect();
         into.reserved.extend(self.reserved.iter().filter_map(|(slot, start)| Some((id(slot)?, *start))));
         let again = interrupted || cut && !starts.is_empty();
         into.starts.extend(starts);
@@ -32,6 +32,7 @@ impl Pass {
         let queue: QueueId = self.queue;
         let wake = self.wake;
         self.core.stats.interrupted += u64::from(interrupted);
+        self.core.lists = self.lists.emptied();
         if let Some(queue) = self.core.queues.get_mut(queue as usize) {
             queue.fresh.clear();
             queue.dirty = again;

@@ -196,7 +196,7 @@ impl Pass {
         let most = config.decisions_per_pass_max.min(config.candidates_per_pass_max);
         let reserved = &self.core.queues[self.queue as usize].reserved;
         let may = self.continues && reserved.len() == count && self.standing.is_whole(count);
-        if !may || (self.offered.len() + count) as u64 >= most || self.interrupted() {
+        if !may || (self.lists.offered.len() + count) as u64 >= most || self.interrupted() {
             return None;
         }
         // A trace has a step for each of them.

@@ -26,7 +26,7 @@ impl Pass {
                 let id = job.id;
                 self.core.set_reason(slot, reason.clone());
                 self.core.suspension_told.push(id);
-                self.offered.push(slot);
+                self.lists.offered.push(slot);
             }
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
+use smallvec::SmallVec;
 
 use crate::columns::{JobColumns, JobEvent};
 use crate::core::Core;
@@ -55,11 +56,16 @@ impl ActivePolicy {
         }
         self.policy.machine(core.machine());
         if !self.events.is_empty() {
-            let events = std::mem::take(&mut self.events);
+            let mut events = std::mem::take(&mut self.events);
             self.policy.observe(now, &events)?;
+            // Its memory is used again.
+            events.clear();
+            self.events = events;
         }
-        let ids = std::mem::take(&mut self.to_key);
+        let mut ids = std::mem::take(&mut self.to_key);
         self.key_in_calls(core, now, &ids, scope, role)?;
+        ids.clear();
+        self.to_key = ids;
         Ok(())
     }
 
@@ -89,7 +95,7 @@ impl ActivePolicy {
         role: Role,
     ) -> Result<usize, PolicyError> {
         let slots = ids.iter().filter_map(|id| core.slot_of(*id));
-        let slots: Vec<_> = slots.filter(|slot| core.in_scope(*slot, scope)).collect();
+        let slots: SmallVec<[_; 16]> = slots.filter(|slot| core.in_scope(*slot, scope)).collect();
         let count = slots.len();
         if slots.is_empty() {
             return Ok(0);

@@ -222,6 +222,9 @@ impl Jobspec {
 
     /// The system attribute at the dotted path, such as `exec.test.run_duration`; `None` if it is not there.
     pub fn system_attr(&self, path: &str) -> Option<&Value> {
+        if !path.as_bytes().contains(&b'.') {
+            return self.attributes.system.get(path);
+        }
         let mut keys = path.split('.');
         let first = self.attributes.system.get(keys.next()?);
         keys.fold(first, |value, key| value?.as_object()?.get(key))

@@ -1,0 +1,52 @@
+//! The lists of a pass, whose memory the next pass uses again.
+//!
+//! Must never decide anything.
+
+use crate::order::Slot;
+
+/// Most bytes of a list that are kept from pass to pass.
+const KEPT_BYTES: usize = 16_384;
+
+/// A staged start.
+#[derive(Debug)]
+pub(super) struct Start {
+    pub(super) slot: Slot,
+    /// Expected end, in seconds since the epoch.
+    pub(super) end: f64,
+    /// RFC 27 `sched.selection_type`.
+    pub(super) how: &'static str,
+}
+
+/// The lists; see the module.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    pub(super) staged: Vec<Start>,
+    /// Offered candidates, which are annotated with the reason why they wait.
+    pub(super) offered: Vec<Slot>,
+    /// Jobs that were not offered because they would delay a reservation; they are annotated.
+    pub(super) passed_over: Vec<Slot>,
+}
+
+impl Clone for Lists {
+    /// They are empty between two passes.
+    fn clone(&self) -> Self {
+        Lists::default()
+    }
+}
+
+impl Lists {
+    /// The same without content.
+    pub(super) fn emptied(self) -> Lists {
+        let Lists { staged, offered, passed_over } = self;
+        Lists { staged: emptied(staged), offered: emptied(offered), passed_over: emptied(passed_over) }
+    }
+}
+
+/// An empty list in the memory of this one, unless that is large.
+pub(super) fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
+    if list.capacity() * size_of::<T>() > KEPT_BYTES {
+        return Vec::new();
+    }
+    list.clear();
+    list
+}
