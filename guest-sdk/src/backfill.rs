@@ -17,7 +17,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::groups::{self, Heads};
+use crate::groups::{self, Heads, Wanted};
 use crate::job::Job;
 use crate::pass::{Candidate, Pass, Placement, Refusal, each_job};
 
@@ -113,11 +113,14 @@ struct Scored {
     cores: u32,
 }
 
+/// Most groups that are asked at once for their first jobs that fit; more are asked one by one when their turn comes.
+const GROUPS_AT_ONCE: usize = 256;
+
 /// One pass by score, the largest first; equal scores are in Flux's own order, that is higher priority, then earlier
 /// submission, then smaller id. Of the jobs of one user and one priority, and with `by_cores` of one number of fewest
 /// cores, an earlier submission must never have the lower score. So all jobs are considered, and few are scored: the
-/// first of each such group, and those behind a job that was started, reserved or refused; none where all jobs are of one group.
-/// The policy keeps `heads_of_groups` from pass to pass.
+/// first of each such group, the first that fits of each, and those behind a job that was started, reserved or refused; none
+/// where all jobs are of one group. The policy keeps `heads_of_groups` from pass to pass.
 ///
 /// The schedule is that of [`by_score`] with a window that contains all jobs, if the host's order is Flux's own.
 pub fn by_group_score<'p>(
@@ -127,8 +130,9 @@ pub fn by_group_score<'p>(
     by_cores: bool,
     mut score: impl FnMut(&Job) -> f64,
 ) {
-    let firsts: Vec<_> = heads_of_groups.of(pass, by_cores).collect();
-    let several = firsts.len() > 1;
+    let mut firsts = heads_of_groups.of(pass, by_cores);
+    let two = [firsts.next(), firsts.next()];
+    let several = two[1].is_some();
     let mut scored = |(candidate, job): &(Candidate, Job)| Scored {
         score: if several { in_order(score(job)) } else { 0 },
         priority: job.priority,
@@ -137,7 +141,8 @@ pub fn by_group_score<'p>(
         candidate: *candidate,
         cores: job.cores,
     };
-    let mut all: BinaryHeap<Scored> = firsts.into_iter().map(&mut scored).collect();
+    let mut all: BinaryHeap<Scored> = two.into_iter().flatten().chain(firsts).map(&mut scored).collect();
+    let groups = all.len();
     let mut last = None;
     let mut first = |pass: &mut (dyn Pass + 'p)| {
         let behind = last.take().and_then(|candidate| groups::next(pass, candidate, false));
@@ -151,19 +156,29 @@ pub fn by_group_score<'p>(
     all.extend(last.and_then(|candidate| groups::next(pass, candidate, true)).as_ref().map(&mut scored));
     // The first of a group has the largest score of it, so a group is asked for a job that fits when its turn comes.
     let mut left = Left::new(pass);
+    // The host knows of each job that was refused that it does not fit.
+    let mut known = groups <= GROUPS_AT_ONCE;
     while let Some(top) = all.pop() {
         if !left.fits_any(pass) {
             return;
         }
+        let mut started = false;
         if top.cores <= left.cores {
             match pass.start(top.candidate) {
-                Ok(()) => left.cores = left.cores.saturating_sub(top.cores),
+                Ok(()) => (left.cores, started) = (left.cores.saturating_sub(top.cores), true),
                 Err(Refusal::Limit) => return,
-                Err(_) => {}
+                Err(refusal) => known &= matches!(refusal, Refusal::Busy | Refusal::DelaysReservation),
             }
             left.tried(top.candidate);
         }
-        all.extend(groups::next(pass, top.candidate, true).as_ref().map(&mut scored));
+        if started && known {
+            // Few groups have another job that fits.
+            let fitting = groups::heads(pass, Wanted { by_cores, fitting: true });
+            left.fitting = fitting.first().map(|(candidate, job)| (*candidate, job.cores));
+            all = fitting.iter().map(&mut scored).collect();
+        } else {
+            all.extend(groups::next(pass, top.candidate, true).as_ref().map(&mut scored));
+        }
     }
 }
 
