@@ -374,32 +374,35 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// The fields of a job line.
 struct Fields<'a> {
-    line: u64,
-    fields: [&'a [u8]; 18],
+    number: u64,
+    line: &'a [u8],
     /// NaN for a field that is no number.
     numbers: [f64; 18],
 }
 
 impl<'a> Fields<'a> {
     fn of(line: &'a [u8], number: u64) -> Result<Self, BadLine> {
-        let mut of = Fields { line: number, fields: [&[]; 18], numbers: [f64::NAN; 18] };
+        let mut numbers = [f64::NAN; 18];
         let mut rest = line;
-        for i in 0..18 {
-            (of.fields[i], of.numbers[i], rest) = next_field(rest.trim_ascii_start());
-            if of.fields[i].is_empty() {
+        for (i, place) in numbers.iter_mut().enumerate() {
+            rest = rest.trim_ascii_start();
+            let (length, value) = next_number(rest);
+            if length == 0 {
                 return Err(count_error(number, i));
             }
+            (*place, rest) = (value, &rest[length..]);
         }
         let more = rest.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty()).count();
         if more > 0 {
             return Err(count_error(number, 18 + more));
         }
-        Ok(of)
+        Ok(Fields { number, line, numbers })
     }
 
     fn bad(&self, field: usize, accepted: &'static str) -> BadLine {
-        let found = quoted(&String::from_utf8_lossy(self.fields[field - 1]));
-        BadLine { line: self.line, field: Some(field), found, accepted }
+        let mut fields = self.line.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty());
+        let found = quoted(&String::from_utf8_lossy(fields.nth(field - 1).unwrap_or_default()));
+        BadLine { line: self.number, field: Some(field), found, accepted }
     }
 
     /// A number that is not negative; -1 is none.
@@ -417,7 +420,7 @@ impl<'a> Fields<'a> {
         const MOST: f64 = 9_007_199_254_740_992.0;
         match self.numbers[field - 1] {
             -1.0 => Ok(None),
-            n if (0.0..=MOST).contains(&n) && (n as u64) as f64 == n => Ok(Some(n as u64)),
+            n if (0.0..=MOST).contains(&n) && (n as i64) as f64 == n => Ok(Some(n as u64)),
             _ => Err(self.bad(field, "a whole number from 0, or -1 for unknown")),
         }
     }
@@ -436,38 +439,35 @@ impl<'a> Fields<'a> {
 /// Digits of a whole number that is exact in f64.
 const DIGITS_EXACT: usize = 15;
 
-/// A field up to the first white space, its number, which is NaN if it is none, and the bytes behind it. Most fields are short whole
-/// numbers, which need no general parser.
-fn next_field(text: &[u8]) -> (&[u8], f64, &[u8]) {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        _ => (false, text),
-    };
-    let (mut whole, mut count) = (0_u64, 0);
-    for byte in digits {
+/// The length of the field at the beginning of a text, up to the first white space, and its number, which is NaN if it is none. Most
+/// fields are short whole numbers, which need no general parser.
+#[inline(always)]
+fn next_number(text: &[u8]) -> (usize, f64) {
+    let negative = text.first() == Some(&b'-');
+    let begin = usize::from(negative);
+    let (mut whole, mut at) = (0_u64, begin);
+    while let Some(byte) = text.get(at) {
         let digit = byte.wrapping_sub(b'0');
         if digit > 9 {
             break;
         }
         // The number of a long one is not used.
         whole = whole.wrapping_mul(10).wrapping_add(digit.into());
-        count += 1;
+        at += 1;
     }
-    let rest = &digits[count..];
-    if (1..=DIGITS_EXACT).contains(&count) && rest.first().is_none_or(u8::is_ascii_whitespace) {
-        let number = whole as f64;
-        let field = &text[..text.len() - rest.len()];
-        return (field, if negative { -number } else { number }, rest);
+    if text.get(at).is_none_or(u8::is_ascii_whitespace) && (1..=DIGITS_EXACT).contains(&(at - begin)) {
+        // A signed number becomes a float in one instruction.
+        let number = whole as i64 as f64;
+        return (at, if negative { -number } else { number });
     }
-    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
-    let (field, rest) = text.split_at(end);
-    (field, parse_any_number(field).unwrap_or(f64::NAN), rest)
+    let length = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    (length, parse_any_number(&text[..length]).unwrap_or(f64::NAN))
 }
 
 /// A finite decimal number.
 pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
-    match next_field(text) {
-        (field, number, []) if !field.is_empty() && !number.is_nan() => Some(number),
+    match next_number(text) {
+        (length, number) if length == text.len() && !number.is_nan() => Some(number),
         _ => None,
     }
 }
