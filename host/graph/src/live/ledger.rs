@@ -330,6 +330,7 @@ impl Ledger {
             taken.extend(takes.iter().map(|t| position(graph, t)));
             index.take(graph, node, &taken);
         }
+        index.settle();
         self.ends.insert((TotalF64(allocation.end), id));
         self.jobs.insert(id, allocation);
     }
@@ -370,6 +371,7 @@ impl Ledger {
             taken.extend(takes.iter().map(|t| position(graph, t)));
             index.give(graph, node, &taken);
         }
+        index.settle();
         Ok(last)
     }
 
