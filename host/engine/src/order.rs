@@ -121,7 +121,7 @@ impl Order {
         if let Some(h) = head.filter(|_| first) {
             self.heads.remove(HEADS, &h);
         }
-        if first || self.members.least_of(class) != before {
+        if first || least == Least::OfJobs && self.members.least_of(class) != before {
             self.set_least(class, least);
         }
     }
@@ -138,7 +138,7 @@ impl Order {
         if was_head {
             self.heads.remove(HEADS, key);
         }
-        if was_head || self.members.least_of(class) != before {
+        if was_head || least == Least::OfJobs && self.members.least_of(class) != before {
             self.set_least(class, least);
         }
     }
