@@ -49,6 +49,8 @@ enum Op {
     Cancel(usize),
     Later(u16),
     Node(u32, bool),
+    /// The instance ends that many seconds later; 0: never.
+    InstanceEnd(u16),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -59,11 +61,21 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..30usize).prop_map(Op::Cancel),
         3 => (1..90u16).prop_map(Op::Later),
         1 => (0..6u32, any::<bool>()).prop_map(|(n, up)| Op::Node(n, up)),
+        1 => prop_oneof![Just(0), 100..900u16].prop_map(Op::InstanceEnd),
     ]
 }
 
-fn asking(nodes: bool, n: u32, duration: f64) -> Arc<Jobspec> {
-    match nodes {
+/// The requests of a queue.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Cores,
+    Nodes,
+    /// Some of each.
+    Both,
+}
+
+fn asking(kind: Kind, n: u32, duration: f64) -> Arc<Jobspec> {
+    match kind == Kind::Nodes || kind == Kind::Both && n.is_multiple_of(3) {
         true => {
             let n = 1 + n % 6;
             Arc::new(
@@ -78,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn a_walk_for_fitting_jobs_leaves_out_nothing_that_could_start(
-        nodes: bool,
+        kind in prop_oneof![Just(Kind::Cores), Just(Kind::Nodes), Just(Kind::Both)],
         ceiling: bool,
         depth in 0..4usize,
         ops in prop::collection::vec(op(), 1..120),
@@ -92,7 +104,7 @@ proptest! {
                     next += 1;
                     every.waiting.push(next);
                     fitting.waiting.push(next);
-                    alloc(next, asking(nodes, n, f64::from(duration)))
+                    alloc(next, asking(kind, n, f64::from(duration)))
                 }
                 Op::End(at) if !every.running.is_empty() => {
                     let at = at % every.running.len();
@@ -108,6 +120,8 @@ proptest! {
                     let node = n.to_string().parse().unwrap();
                     if up { Event::Up(node) } else { Event::Down(node) }
                 }
+                Op::InstanceEnd(0) => Event::InstanceExpiration(0.0),
+                Op::InstanceEnd(by) => Event::InstanceExpiration(now + f64::from(by)),
                 Op::Later(by) => {
                     now += f64::from(by);
                     Event::Up("0".parse().unwrap())
