@@ -17,6 +17,42 @@ struct Charged {
     cores: u32,
 }
 
+/// Users below this number are found by it, without a search.
+const USERS_NEAR: u32 = 65_536;
+
+/// The accounts of users by number.
+#[derive(Debug, Clone, Default)]
+struct ByUser {
+    /// By user, as far as the largest number that was seen; [`NONE`] for a user of whom no job was.
+    near: Vec<u32>,
+    far: FxHashMap<u32, u32>,
+}
+
+/// No account.
+const NONE: u32 = u32::MAX;
+
+impl ByUser {
+    fn get(&self, user: u32) -> Option<usize> {
+        let found = match user < USERS_NEAR {
+            true => self.near.get(user as usize).copied(),
+            false => self.far.get(&user).copied(),
+        };
+        found.filter(|account| *account != NONE).map(|account| account as usize)
+    }
+
+    fn insert(&mut self, user: u32, account: usize) {
+        let account = account as u32;
+        if user >= USERS_NEAR {
+            self.far.insert(user, account);
+            return;
+        }
+        if self.near.len() <= user as usize {
+            self.near.resize(user as usize + 1, NONE);
+        }
+        self.near[user as usize] = account;
+    }
+}
+
 /// Accounts by name; a user in none of them has an account of its own, with the user's number as its name.
 #[derive(Debug, Clone)]
 pub struct Accounts {
@@ -28,7 +64,7 @@ pub struct Accounts {
     /// Users that belong to a named account.
     members: BTreeMap<u32, usize>,
     /// Users of whom a job was seen.
-    by_user: FxHashMap<u32, usize>,
+    by_user: ByUser,
     waiting: FxHashMap<JobId, Charged>,
     running: BTreeMap<JobId, Held>,
 }
@@ -69,13 +105,13 @@ pub struct Factors<'a> {
     scale: f64,
     /// Factors that were asked for; NaN for the others.
     known: Vec<f64>,
-    by_user: &'a FxHashMap<u32, usize>,
+    by_user: &'a ByUser,
 }
 
 impl Factors<'_> {
     /// The factor of the account of a user; 1 for a user of whom no job was seen.
     pub fn of(&mut self, user: u32) -> f64 {
-        let Some(&account) = self.by_user.get(&user) else { return 1.0 };
+        let Some(account) = self.by_user.get(user) else { return 1.0 };
         let known = self.known[account];
         if known.is_nan() { self.compute(account) } else { known }
     }
@@ -103,7 +139,7 @@ impl Default for Accounts {
             used: Usage::new(Decay::new(f64::INFINITY)),
             by_name: BTreeMap::new(),
             members: BTreeMap::new(),
-            by_user: FxHashMap::default(),
+            by_user: ByUser::default(),
             waiting: FxHashMap::default(),
             running: BTreeMap::new(),
         }
@@ -147,8 +183,8 @@ impl Accounts {
     }
 
     fn of_user(&mut self, user: u32) -> usize {
-        if let Some(account) = self.by_user.get(&user) {
-            return *account;
+        if let Some(account) = self.by_user.get(user) {
+            return account;
         }
         let account = match self.members.get(&user) {
             Some(account) => *account,
@@ -249,5 +285,22 @@ impl Accounts {
             _ => return None,
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_of_any_number_have_their_accounts() {
+        let mut by_user = ByUser::default();
+        let users = [0, 7, USERS_NEAR - 1, USERS_NEAR, u32::MAX];
+        for (account, user) in users.into_iter().enumerate() {
+            assert_eq!(by_user.get(user), None);
+            by_user.insert(user, account);
+        }
+        assert_eq!(users.map(|user| by_user.get(user)), [0, 1, 2, 3, 4].map(Some));
+        assert_eq!([1, 8, USERS_NEAR - 2, USERS_NEAR + 1].map(|user| by_user.get(user)), [None; 4]);
     }
 }

@@ -201,7 +201,8 @@ impl Observing for Multifactor {
 
 impl Scheduling for Multifactor {
     fn run(&mut self, pass: &mut dyn Pass) {
-        let (now, cores) = (pass.now(), pass.totals().cores);
+        let now = pass.now();
+        let cores = if self.weights.size > 0.0 { pass.totals().cores } else { 0 };
         let mut heads = std::mem::take(&mut self.heads);
         // In most passes no two jobs have to be compared.
         let (mut factors, mut last) = (None, Last::default());
