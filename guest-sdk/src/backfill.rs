@@ -153,11 +153,13 @@ pub fn by_group_score<'p>(
     if !heads(pass, depth, PASSED_OVER_MAX, None, &mut first) {
         return;
     }
-    all.extend(last.and_then(|candidate| groups::next(pass, candidate, true)).as_ref().map(&mut scored));
-    // The first of a group has the largest score of it, so a group is asked for a job that fits when its turn comes.
     let mut left = Left::new(pass);
+    let behind = last.and_then(|candidate| groups::next(pass, candidate, true));
+    left.may_fit(behind.as_ref());
+    all.extend(behind.as_ref().map(&mut scored));
     // The host knows of each job that was refused that it does not fit.
     let mut known = groups <= GROUPS_AT_ONCE;
+    // The first of a group has the largest score of it, so a group is asked for a job that fits when its turn comes.
     while let Some(top) = all.pop() {
         if !left.fits_any(pass) {
             return;
@@ -174,10 +176,12 @@ pub fn by_group_score<'p>(
         if started && known {
             // Few groups have another job that fits.
             let fitting = groups::heads(pass, Wanted { by_cores, fitting: true });
-            left.fitting = fitting.first().map(|(candidate, job)| (*candidate, job.cores));
+            left.may_fit(fitting.first());
             all = fitting.iter().map(&mut scored).collect();
         } else {
-            all.extend(groups::next(pass, top.candidate, true).as_ref().map(&mut scored));
+            let behind = groups::next(pass, top.candidate, true);
+            left.may_fit(behind.as_ref());
+            all.extend(behind.as_ref().map(&mut scored));
         }
     }
 }
@@ -186,13 +190,20 @@ pub fn by_group_score<'p>(
 /// a pass does not fit later in it.
 struct Left {
     cores: u32,
-    /// The last of [`Pass::next_fitting`], with its fewest cores.
+    /// The candidate, with its fewest cores.
     fitting: Option<(Candidate, u32)>,
 }
 
 impl Left {
     fn new(pass: &mut dyn Pass) -> Self {
         Left { cores: pass.totals().free_cores, fitting: None }
+    }
+
+    /// The host knows of nothing that keeps this candidate from starting.
+    fn may_fit(&mut self, candidate: Option<&(Candidate, Job)>) {
+        if self.fitting.is_none() {
+            self.fitting = candidate.map(|(candidate, job)| (*candidate, job.cores));
+        }
     }
 
     /// False if no candidate of the pass can start.
