@@ -67,20 +67,14 @@ struct Change {
     takes: bool,
     shares: Vec<Taken>,
     to: u32,
-    /// Nodes with this change that are still in the list of the state before, if they are up.
-    nodes: Vec<u32>,
 }
 
 impl Default for Change {
     /// From no state.
     fn default() -> Self {
-        let (shares, nodes) = (Vec::new(), Vec::new());
-        Change { from: u32::MAX, template: TemplateId(0), takes: true, shares, to: u32::MAX, nodes }
+        Change { from: u32::MAX, template: TemplateId(0), takes: true, shares: Vec::new(), to: u32::MAX }
     }
 }
-
-/// Changes that are kept: machines have nodes of few templates in turns.
-const CHANGES_KEPT: usize = 4;
 
 /// The index. See the module.
 #[derive(Debug, Clone)]
@@ -92,10 +86,8 @@ pub(crate) struct Index {
     live: Vec<u32>,
     free: Free,
     scratch: Vec<u64>,
-    /// The last changes: the nodes of a job often have the same ones.
-    recent: [Change; CHANGES_KEPT],
-    /// The one of them that the next change replaces.
-    oldest: usize,
+    /// The last change: the nodes of a job often have the same one.
+    last: Change,
     /// Number of states that have nodes.
     used: usize,
     ranking: Option<Arc<Ranking>>,
@@ -115,8 +107,7 @@ impl Index {
             live: Vec::new(),
             free: Free::default(),
             scratch: Vec::new(),
-            recent: Default::default(),
-            oldest: 0,
+            last: Change::default(),
             used: 0,
             ranking: None,
         };
@@ -179,31 +170,29 @@ impl Index {
         }
     }
 
-    /// Adds nodes to the list of a state.
-    fn list(&mut self, nodes: &[u32], state: u32) {
-        let (it, count) = (&mut self.states[state as usize], nodes.len() as u64);
-        it.nodes.insert_all(nodes);
+    fn list(&mut self, node: u32, state: u32) {
+        let it = &mut self.states[state as usize];
+        it.nodes.insert(node);
         if let Some(ranking) = &self.ranking {
-            nodes.iter().for_each(|node| _ = it.ranked.insert(ranking.place(*node)));
+            it.ranked.insert(ranking.place(node));
         }
-        self.free.nodes += count * u64::from(it.counted);
-        self.free.idle += count * u64::from(it.idle && it.counted);
-        self.free.cores += count * it.cores;
-        self.free.gpus += count * it.gpus;
+        self.free.nodes += u64::from(it.counted);
+        self.free.idle += u64::from(it.idle && it.counted);
+        self.free.cores += it.cores;
+        self.free.gpus += it.gpus;
         self.mark_live(state);
     }
 
-    /// Removes nodes from the list of a state.
-    fn unlist(&mut self, nodes: &[u32], state: u32) {
-        let (it, count) = (&mut self.states[state as usize], nodes.len() as u64);
-        it.nodes.remove_all(nodes);
+    fn unlist(&mut self, node: u32, state: u32) {
+        let it = &mut self.states[state as usize];
+        it.nodes.remove(node);
         if let Some(ranking) = &self.ranking {
-            nodes.iter().for_each(|node| _ = it.ranked.remove(ranking.place(*node)));
+            it.ranked.remove(ranking.place(node));
         }
-        self.free.nodes -= count * u64::from(it.counted);
-        self.free.idle -= count * u64::from(it.idle && it.counted);
-        self.free.cores -= count * it.cores;
-        self.free.gpus -= count * it.gpus;
+        self.free.nodes -= u64::from(it.counted);
+        self.free.idle -= u64::from(it.idle && it.counted);
+        self.free.cores -= it.cores;
+        self.free.gpus -= it.gpus;
         if it.nodes.is_empty() {
             let at = std::mem::replace(&mut it.live, u32::MAX);
             self.live.swap_remove(at as usize);
@@ -265,8 +254,8 @@ impl Index {
         self.status[node as usize] = status;
         let state = self.of_node[node as usize];
         match (old, status) {
-            (Status::Up, _) => self.unlist(&[node], state),
-            (_, Status::Up) => self.list(&[node], state),
+            (Status::Up, _) => self.unlist(node, state),
+            (_, Status::Up) => self.list(node, state),
             _ => {}
         }
         true
@@ -278,12 +267,12 @@ impl Index {
         taken.iter().all(|t| state.get(t.at as usize).is_some_and(|&s| share::take(&mut { s }, t.share)))
     }
 
-    /// Takes shares that [`has`](Self::has) found. To be followed by [`settle`](Self::settle), before any question.
+    /// Takes shares that [`has`](Self::has) found.
     pub(crate) fn take(&mut self, graph: &Graph, node: u32, taken: &[Taken]) {
         self.change(graph, node, true, taken);
     }
 
-    /// Puts shares back. To be followed by [`settle`](Self::settle), before any question.
+    /// Puts shares back.
     pub(crate) fn give(&mut self, graph: &Graph, node: u32, taken: &[Taken]) {
         self.change(graph, node, false, taken);
     }
@@ -291,7 +280,6 @@ impl Index {
     /// Gives a node its new template after its properties changed; its free counts are unchanged.
     pub(crate) fn set_template(&mut self, graph: &Graph, node: u32) {
         self.change(graph, node, true, &[]);
-        self.settle();
     }
 
     fn change(&mut self, graph: &Graph, node: u32, takes: bool, shares: &[Taken]) {
@@ -305,65 +293,39 @@ impl Index {
             return self.change_only(graph, edit);
         }
         let (old, template) = (self.of_node[node as usize], graph.nodes[node as usize].template);
-        if self.recent.iter().any(|last| last.to == old && !last.nodes.is_empty()) {
-            // Lists are left in the order in which they were entered.
-            self.move_nodes();
-        }
-        let known = self.recent.iter().position(|last| {
-            (last.from, last.template, last.takes) == (old, template, takes) && last.shares == shares
-        });
-        let at = known.unwrap_or_else(|| {
-            let at = self.oldest;
-            self.oldest = (at + 1) % CHANGES_KEPT;
-            self.move_nodes_of(at);
+        let last = &self.last;
+        let same = (last.from, last.template, last.takes) == (old, template, takes) && last.shares == shares;
+        let new = if same {
+            last.to
+        } else {
             let mut free = std::mem::take(&mut self.scratch);
             free.clear();
             free.extend_from_slice(&self.states[old as usize].free);
             edit(&mut free);
-            let to = self.intern(&graph.templates[template.0 as usize], template, &free);
+            let new = self.intern(&graph.templates[template.0 as usize], template, &free);
             self.scratch = free;
-            let last = &mut self.recent[at];
-            (last.from, last.template, last.takes, last.to) = (old, template, takes, to);
-            last.shares.clear();
-            last.shares.extend_from_slice(shares);
-            at
-        });
-        let new = self.recent[at].to;
+            let mut kept = std::mem::take(&mut self.last.shares);
+            kept.clear();
+            kept.extend_from_slice(shares);
+            self.last = Change { from: old, template, takes, shares: kept, to: new };
+            new
+        };
         if new == old {
             return;
         }
-        if self.status[node as usize] == Status::Up {
-            self.recent[at].nodes.push(node);
+        let up = self.status[node as usize] == Status::Up;
+        if up {
+            self.unlist(node, old);
         }
         self.states[old as usize].refs -= 1;
         self.used -= usize::from(self.states[old as usize].refs == 0);
         self.used += usize::from(self.states[new as usize].refs == 0);
         self.states[new as usize].refs += 1;
         self.of_node[node as usize] = new;
-    }
-
-    /// Ends a series of changes.
-    pub(crate) fn settle(&mut self) {
-        self.move_nodes();
-        self.pack();
-    }
-
-    /// Moves nodes to the lists of their new states.
-    fn move_nodes(&mut self) {
-        (0..CHANGES_KEPT).for_each(|at| self.move_nodes_of(at));
-    }
-
-    /// The same for nodes with one of the last changes.
-    fn move_nodes_of(&mut self, at: usize) {
-        let Change { from, to, nodes, .. } = &mut self.recent[at];
-        if nodes.is_empty() {
-            return;
+        if up {
+            self.list(node, new);
         }
-        let (mut nodes, from, to) = (std::mem::take(nodes), *from, *to);
-        self.unlist(&nodes, from);
-        self.list(&nodes, to);
-        nodes.clear();
-        self.recent[at].nodes = nodes;
+        self.pack();
     }
 
     /// The same on a machine of one node, whose only state changes in place.
@@ -395,7 +357,7 @@ impl Index {
             }
         }
         self.states = kept;
-        self.recent = Default::default();
+        self.last = Change::default();
         for map in &mut self.lookup {
             map.retain(|_, state| {
                 *state = number[*state as usize];

@@ -330,7 +330,6 @@ impl Ledger {
             taken.extend(takes.iter().map(|t| position(graph, t)));
             index.take(graph, node, &taken);
         }
-        index.settle();
         self.ends.insert((TotalF64(allocation.end), id));
         self.jobs.insert(id, allocation);
     }
@@ -371,7 +370,6 @@ impl Ledger {
             taken.extend(takes.iter().map(|t| position(graph, t)));
             index.give(graph, node, &taken);
         }
-        index.settle();
         Ok(last)
     }
 
