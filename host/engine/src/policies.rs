@@ -136,11 +136,11 @@ impl Policies {
 
     /// Calls `act` for each of these scopes.
     pub(crate) fn each_scope(&mut self, mut act: impl FnMut(&mut Self, PolicyScope)) {
-        act(self, PolicyScope::Default);
         if self.own.is_empty() {
-            return;
+            return act(self, PolicyScope::Default);
         }
         let own: Vec<QueueId> = self.own.keys().copied().collect();
+        act(self, PolicyScope::Default);
         own.into_iter().for_each(|queue| act(self, PolicyScope::Queue(queue)));
     }
 
