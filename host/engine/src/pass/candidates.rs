@@ -16,7 +16,7 @@ use super::limits::Limits;
 use super::miss::Miss;
 
 /// The latest end at which jobs of a class of one request are not known to be unable to start.
-pub(super) fn latest(core: &Core, misses: &BTreeMap<ShapeId, Miss>, class: &Class, now: f64) -> f64 {
+fn latest(core: &Core, misses: &BTreeMap<ShapeId, Miss>, class: &Class, now: f64) -> f64 {
     if class.parked || !core.resources.could_fit_counts(&class.request) {
         return f64::NEG_INFINITY;
     }
@@ -30,6 +30,38 @@ pub(super) fn maybe_fits(core: &Core, limits: &Limits, now: f64) -> impl Fn(Size
     // The ends of jobs without a limit do not depend on their durations.
     let end = move |duration| core.expected_end(now, duration).min(core.instance_end);
     move |(cores, duration)| end(duration) <= limits.latest(cores, free)
+}
+
+/// The jobs of a class that are not known to be unable to start now.
+pub(super) struct Rule<'a> {
+    core: &'a Core,
+    limits: &'a Limits,
+    now: f64,
+    free: u32,
+    /// Their latest end, if it does not depend on their cores.
+    latest: Option<f64>,
+}
+
+impl<'a> Rule<'a> {
+    /// The rule for a class; `None` if none of its jobs can start. The limits of cores are fresh.
+    pub(super) fn of(
+        core: &'a Core,
+        limits: &'a Limits,
+        misses: &BTreeMap<ShapeId, Miss>,
+        class: Option<&Class>,
+        now: f64,
+    ) -> Option<Self> {
+        let free = core.resources.totals().free_cores;
+        let class = class.filter(|class| class.fewest() <= free)?;
+        let own = (!class.is_band()).then(|| latest(core, misses, class, now));
+        Some(Rule { core, limits, now, free, latest: own })
+    }
+
+    /// True for their sizes.
+    pub(super) fn allows(&self, (cores, duration): Size) -> bool {
+        let latest = self.latest.unwrap_or_else(|| self.limits.latest(cores, self.free));
+        self.core.expected_end(self.now, duration) <= latest
+    }
 }
 
 impl Pass {
@@ -50,6 +82,13 @@ impl Pass {
         self.walk = Walk::default();
     }
 
+    /// Prepares for a question about jobs that fit.
+    pub(super) fn refresh_limits(&mut self) {
+        self.drop_standing();
+        let Core { resources, .. } = &mut *self.core;
+        self.limits.refresh(resources, self.now);
+    }
+
     fn advance(&mut self, fitting: bool) -> Option<u32> {
         self.sought_fitting |= fitting;
         while self.may_offer() {
@@ -58,11 +97,8 @@ impl Pass {
                 return None;
             }
             if fitting {
-                self.drop_standing();
-                let Core { resources, .. } = &mut *self.core;
-                self.limits.refresh(resources, self.now);
-            }
-            if !fitting {
+                self.refresh_limits();
+            } else {
                 self.core.queues.get_mut(self.queue as usize)?.order_mut()?.visit(&self.walk);
             }
             let queue = self.core.queues.get(self.queue as usize)?;
@@ -70,20 +106,9 @@ impl Pass {
             let mut counted = false;
             let next = if fitting {
                 let (core, misses, now, limits) = (&self.core, &self.misses, self.now, &self.limits);
-                let free = core.resources.totals().free_cores;
                 let next = self.walk.next_fitting(order, maybe_fits(core, limits, now), |class| {
-                    let class = queue.class(class);
-                    // No job of a band has fewer cores, and thus a later end.
-                    let latest = match class {
-                        Some(class) if class.is_band() => limits.latest(class.fewest(), free),
-                        Some(class) => latest(core, misses, class, now),
-                        None => f64::NEG_INFINITY,
-                    };
-                    let band = class.is_some_and(Class::is_band);
-                    move |(cores, duration)| {
-                        let end = core.expected_end(now, duration);
-                        end <= latest && (!band || end <= limits.latest(cores, free))
-                    }
+                    let rule = Rule::of(core, limits, misses, queue.class(class), now);
+                    move |size| rule.as_ref().is_some_and(|rule| rule.allows(size))
                 });
                 let band = |class| queue.class(class).is_some_and(Class::is_band);
                 counted = self.limits.known() && next.is_some_and(|(class, _)| band(class));

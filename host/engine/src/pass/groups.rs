@@ -3,13 +3,12 @@
 //!
 //! A group has its own order, of submission and id, and no cursor. Must never decide anything.
 
-use crate::core::Core;
 use crate::core::groups::{GroupKey, Groups};
 use crate::core::queue::Queue;
-use crate::order::{ClassId, OrderKey, Size, Slot};
+use crate::order::{ClassId, OrderKey, Slot};
 use crate::policy_error::PolicyError;
 
-use super::candidates::{latest, maybe_fits};
+use super::candidates::{Rule, maybe_fits};
 use super::{JobView, Pass};
 
 /// The first candidate of a group.
@@ -239,19 +238,14 @@ impl Pass {
         })
     }
 
-    /// The rule for the jobs of a class of the queue; `None` if none of them can start now.
+    /// The rule for a class of the queue.
     fn rule(&self, queue: &Queue, class: ClassId) -> Option<Rule<'_>> {
-        let free = self.core.resources.totals().free_cores;
-        let class = queue.class(class).filter(|class| class.fewest() <= free)?;
-        let own = (!class.is_band()).then(|| latest(&self.core, &self.misses, class, self.now));
-        Some(Rule { pass: self, free, latest: own })
+        Rule::of(&self.core, &self.limits, &self.misses, queue.class(class), self.now)
     }
 
     /// Finds the classes that may have a job that fits. Between two decisions of a pass none is added.
     fn find_fitting_classes(&mut self) {
-        self.drop_standing();
-        let Core { resources, .. } = &mut *self.core;
-        self.limits.refresh(resources, self.now);
+        self.refresh_limits();
         let after = Some(self.limits.changes());
         if self.fitting_classes.after != after {
             let maybe = maybe_fits(&self.core, &self.limits, self.now);
@@ -259,22 +253,6 @@ impl Pass {
             let of = order.map(|order| order.classes(maybe)).unwrap_or_default();
             self.fitting_classes = FittingClasses { after, of };
         }
-    }
-}
-
-/// The jobs of a class that are not known to be unable to start now.
-struct Rule<'a> {
-    pass: &'a Pass,
-    free: u32,
-    /// Their latest end, if it does not depend on their cores.
-    latest: Option<f64>,
-}
-
-impl Rule<'_> {
-    /// True for their sizes.
-    fn allows(&self, (cores, duration): Size) -> bool {
-        let latest = self.latest.unwrap_or_else(|| self.pass.limits.latest(cores, self.free));
-        self.pass.core.expected_end(self.pass.now, duration) <= latest
     }
 }
 
