@@ -4,6 +4,7 @@
 //! Must never know policies, resources or the reason of a reservation.
 
 use fluxgate_formats::JobId;
+use smallvec::SmallVec;
 
 /// The reservations that are not made anew yet, in the order of their starts.
 #[derive(Debug, Clone, Default)]
@@ -15,7 +16,7 @@ pub(crate) struct Standing {
     /// Number of those that were made anew in that order.
     made: usize,
     /// Start and job; `None` for one that was made anew.
-    all: Vec<(f64, Option<JobId>)>,
+    all: SmallVec<[(f64, Option<JobId>); 2]>,
     /// Those before this one were made anew.
     first: usize,
 }
@@ -84,7 +85,7 @@ impl Standing {
     }
 
     /// Takes all others out.
-    pub(crate) fn take_rest(&mut self) -> Vec<JobId> {
+    pub(crate) fn take_rest(&mut self) -> SmallVec<[JobId; 4]> {
         let rest = self.all.drain(..).skip(std::mem::take(&mut self.first));
         rest.filter_map(|(_, id)| id).collect()
     }
@@ -108,7 +109,7 @@ mod tests {
         assert!(!standing.take_first(JobId(5)));
         assert!(standing.take_first(JobId(2)) && standing.take_first(JobId(4)));
         assert!(standing.take_first(JobId(5)) && !standing.is_empty());
-        assert_eq!(standing.take_rest(), [JobId(6)]);
+        assert_eq!(standing.take_rest().as_slice(), [JobId(6)]);
         assert!(standing.is_empty() && standing.take_rest().is_empty());
     }
 
@@ -122,7 +123,7 @@ mod tests {
         standing.list([(1.0, JobId(1)), (2.0, JobId(2))].into_iter());
         assert_eq!((standing.next_made(), standing.is_unlisted()), (None, false));
         standing.take_made();
-        assert_eq!(standing.take_rest(), [JobId(1), JobId(2)]);
+        assert_eq!(standing.take_rest().as_slice(), [JobId(1), JobId(2)]);
         let mut standing = Standing::unchanged(1);
         standing.take_made();
         assert!(standing.is_empty() && standing.next_made().is_none());

@@ -62,6 +62,7 @@ pub use live::node_tests::{FREE_TIMES_MAX, NodeNow, NodeRefusal, NodeTest};
 pub use live::paths::{UnknownPath, VertexMarks};
 pub use live::placement::Placement;
 pub use live::places::REPLAYS_MAX;
+pub use live::profile::CoreLimits;
 pub use live::queries::VertexCounts;
 pub use live::renewal::ReservationsState;
 pub use live::request::{REQUEST_VERTICES_MAX, Request, RequestError, SHAPES_KEPT, ShapeId};

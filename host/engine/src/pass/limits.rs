@@ -3,13 +3,13 @@
 //!
 //! A job that delays a reservation delays it also with more cores. Must never know jobs or policies.
 
-use fluxgate_graph::Resources;
+use fluxgate_graph::{CoreLimits, Resources};
 
 /// The limits; see the module.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
     /// [`Resources::core_limits`] since the last decision.
-    left: Option<Vec<(u64, f64)>>,
+    left: Option<CoreLimits>,
     fresh: bool,
     /// Number of decisions.
     changes: u32,
@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn the_latest_end_by_cores() {
-        let mut limits = Limits { left: Some(vec![(4, 50.0), (2, 100.0)]), ..Limits::default() };
+        let mut limits =
+            Limits { left: Some([(4, 50.0), (2, 100.0)].into_iter().collect()), ..Limits::default() };
         assert_eq!(
             [1, 2, 3, 4, 5, 9].map(|c| limits.latest(c, 8)),
             [f64::INFINITY, f64::INFINITY, 100.0, 100.0, 50.0, f64::NEG_INFINITY]

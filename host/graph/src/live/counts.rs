@@ -13,7 +13,7 @@ use crate::layout::template::TemplateId;
 use crate::live::ledger::Allocation;
 use crate::live::machine::{Helps, Machine};
 use crate::live::places::Delay;
-use crate::live::profile::Profile;
+use crate::live::profile::{CoreLimits, Profile};
 use crate::live::request::{Kind, Request};
 use crate::live::reservations::{Known, Reservation};
 use crate::live::take::{self, Match};
@@ -197,7 +197,7 @@ impl CountPlan {
     }
 
     /// The free cores that reservations leave, with the first times, if cores are counted.
-    pub(crate) fn core_limits(&self) -> Option<Vec<(u64, f64)>> {
+    pub(crate) fn core_limits(&self) -> Option<CoreLimits> {
         matches!(self.units, Units::Parts).then(|| self.free.0.descents())
     }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fixedbitset::FixedBitSet;
 use fluxgate_formats::{Idset, JobId, TotalF64};
+use smallvec::SmallVec;
 
 use crate::layout::flow::{self, Flow};
 use crate::layout::graph::Graph;
@@ -324,7 +325,7 @@ impl Ledger {
             }
         }
         each_pool(graph, &allocation.flows, |at, units| flow::force(&mut self.upper[at as usize], units));
-        let mut taken = Vec::new();
+        let mut taken: SmallVec<[Taken; 8]> = SmallVec::new();
         for (node, takes) in nodes(&allocation.takes) {
             taken.clear();
             taken.extend(takes.iter().map(|t| position(graph, t)));
@@ -364,7 +365,7 @@ impl Ledger {
             }
         }
         each_pool(graph, &ended, |at, units| flow::credit(&mut self.upper[at as usize], units));
-        let mut taken = Vec::new();
+        let mut taken: SmallVec<[Taken; 8]> = SmallVec::new();
         for (node, takes) in nodes(&gone) {
             taken.clear();
             taken.extend(takes.iter().map(|t| position(graph, t)));

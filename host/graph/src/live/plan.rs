@@ -25,6 +25,7 @@ use crate::live::matcher;
 use crate::live::parked::{Made, Parked, Refused};
 use crate::live::placement::Placement;
 use crate::live::places::{Delay, Places, Proposal, Then, above_nodes};
+use crate::live::profile::CoreLimits;
 use crate::live::request::{Request, ShapeId};
 use crate::live::reservations::{Known, Reservation};
 use crate::live::take::{self, Match};
@@ -482,7 +483,7 @@ impl Plan {
     }
 
     /// See [`CountPlan::core_limits`].
-    pub(crate) fn core_limits(&self) -> Option<Vec<(u64, f64)>> {
+    pub(crate) fn core_limits(&self) -> Option<CoreLimits> {
         self.counts.as_ref()?.core_limits()
     }
 

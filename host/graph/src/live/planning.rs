@@ -21,6 +21,7 @@ use crate::live::machine::Machine;
 use crate::live::matcher;
 use crate::live::placement::Placement;
 use crate::live::plan::{self, Plan};
+use crate::live::profile::CoreLimits;
 use crate::live::renewal::Sooner;
 use crate::live::request::{Request, ShapeId};
 use crate::live::resources::Resources;
@@ -197,9 +198,9 @@ impl Resources {
     /// The cores that reservations leave, for [plain](Request::plain_cores) requests: descending numbers of cores
     /// with times, in seconds since the epoch. A start now of more cores than a number delays a reservation if it ends after the
     /// time of that number. An empty list is no limit. `None` if only a search decides.
-    pub fn core_limits(&mut self, now: f64) -> Option<Vec<(u64, f64)>> {
+    pub fn core_limits(&mut self, now: f64) -> Option<CoreLimits> {
         if self.machine.reservations.is_empty() {
-            return Some(Vec::new());
+            return Some(CoreLimits::new());
         }
         if !counts::may_be_of_cores(&self.machine) {
             return None;

@@ -8,6 +8,12 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
+/// Descending numbers of free units with times, in seconds since the epoch; see
+/// [`Resources::core_limits`](crate::Resources::core_limits).
+pub type CoreLimits = SmallVec<[(u64, f64); 8]>;
+
 /// Steps of a block before it is split, in a profile of few blocks.
 const BLOCK_MAX: usize = 64;
 
@@ -327,8 +333,8 @@ impl Profile {
     }
 
     /// The descending minima: each number of free units below all earlier ones, with the first time of it.
-    pub(crate) fn descents(&self) -> Vec<(u64, f64)> {
-        let mut descents: Vec<(u64, f64)> = Vec::new();
+    pub(crate) fn descents(&self) -> CoreLimits {
+        let mut descents = CoreLimits::new();
         let mut least = u64::MAX;
         for block in self.blocks.iter() {
             if block.least >= least {

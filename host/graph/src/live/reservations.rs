@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use fluxgate_formats::{JobId, TotalF64};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::live::request::Request;
 
@@ -153,8 +154,9 @@ impl Reservations {
     }
 
     /// Removes those of these jobs that there are, and returns these jobs.
-    pub(crate) fn remove_all(&mut self, ids: impl IntoIterator<Item = JobId>) -> Vec<JobId> {
-        let (mut found, mut keys) = (Vec::new(), Vec::new());
+    pub(crate) fn remove_all(&mut self, ids: impl IntoIterator<Item = JobId>) -> SmallVec<[JobId; 4]> {
+        let mut found = SmallVec::new();
+        let mut keys: SmallVec<[_; 4]> = SmallVec::new();
         for id in ids {
             if let Some(key) = self.take_out(id) {
                 found.push(id);

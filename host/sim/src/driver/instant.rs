@@ -5,11 +5,11 @@
 use std::cmp::Reverse;
 use std::iter::Peekable;
 use std::ops::Deref;
-use std::vec::IntoIter;
 
 use fluxgate_engine::{Event, Window};
 use fluxgate_formats::{JobId, TotalF64};
 use serde::{Deserialize, Serialize};
+use smallvec::{IntoIter, SmallVec};
 
 use super::{SimError, Simulation, Surroundings};
 use crate::observe::{Ended, Observer, PassMade};
@@ -51,7 +51,7 @@ pub(super) struct Instant {
     turn: Turn,
     /// The first turn after changes of nodes.
     first: Turn,
-    ends: IntoIter<End>,
+    ends: IntoIter<[End; 4]>,
     /// Events of the engine before it.
     events: u64,
     /// A job was submitted.
@@ -216,8 +216,8 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
     }
 
     /// The jobs that end now, in the order of the rules.
-    fn due(&mut self, now: f64) -> Vec<End> {
-        let mut due = Vec::new();
+    fn due(&mut self, now: f64) -> SmallVec<[End; 4]> {
+        let mut due = SmallVec::new();
         while let Some(Reverse(end)) = self.ends.peek().copied().filter(|Reverse(end)| end.time.0 <= now) {
             self.ends.pop();
             due.push(end);
