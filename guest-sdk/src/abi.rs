@@ -168,6 +168,9 @@ impl Pass for HostPass {
     fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> bool {
         host_many::start_or_reserve_next(reservations, unknown)
     }
+    fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> bool {
+        host_many::backfill(reservations, unknown, holds)
+    }
     fn renew(&mut self, count: usize) -> Option<Vec<(JobId, f64)>> {
         let renewed = host_many::renew(u32::try_from(count).ok()?)?;
         Some(renewed.into_iter().map(|of| (of.id, of.start)).collect())

@@ -32,13 +32,17 @@ pub fn in_queue_order(pass: &mut dyn Pass, depth: u32) {
     in_queue_order_at(pass, depth, None);
 }
 
-/// The same, with a placement preference; `None` leaves the placement to the site.
+/// The same, for a policy that makes each pass like this, with the same `depth`, and asks nothing else. The host may leave out passes
+/// that only submissions require and that decide nothing: see [`Pass::backfill`].
+pub fn always_in_queue_order(pass: &mut dyn Pass, depth: u32) {
+    pass.backfill(depth, PASSED_OVER_MAX, true);
+}
+
+/// One pass in the order of the queue, with a placement preference; `None` leaves the placement to the site.
 pub fn in_queue_order_at(pass: &mut dyn Pass, depth: u32, place: Option<Placement>) {
-    let more = match place {
-        None => pass.start_or_reserve_next(depth, PASSED_OVER_MAX),
-        Some(_) => heads(pass, depth, PASSED_OVER_MAX, place, &mut |pass| pass.next()),
-    };
-    if more {
+    if place.is_none() {
+        pass.backfill(depth, PASSED_OVER_MAX, false);
+    } else if heads(pass, depth, PASSED_OVER_MAX, place, &mut |pass| pass.next()) {
         while let Some(job) = pass.next_fitting() {
             if start(pass, job, place) == Err(Refusal::Limit) {
                 return;

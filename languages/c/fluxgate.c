@@ -134,6 +134,7 @@ IMPORT("pass", "wake-at") void abi_wake_at(double);
 IMPORT("many", "next") void abi_next_many(uint32_t, void *);
 IMPORT("many", "start-or-reserve") void abi_start_or_reserve(const uint32_t *, size_t, void *);
 IMPORT("many", "start-or-reserve-next") uint32_t abi_start_or_reserve_next(uint32_t, uint32_t);
+IMPORT("many", "backfill") uint32_t abi_backfill(uint32_t, uint32_t, uint32_t);
 IMPORT("many", "renew") void abi_renew(uint32_t, void *);
 IMPORT("groups", "heads") void abi_heads(uint32_t, uint32_t, uint32_t, uint32_t, void *);
 IMPORT("groups", "changed") void abi_changed_groups(uint32_t, void *);
@@ -243,6 +244,10 @@ size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **st
 
 bool fg_start_or_reserve_next(uint32_t reservations, uint32_t unknown) {
     return abi_start_or_reserve_next(reservations, unknown) != 0;
+}
+
+bool fg_backfill(uint32_t reservations, uint32_t unknown, bool holds) {
+    return abi_backfill(reservations, unknown, holds) != 0;
 }
 
 bool fg_renew(uint32_t count, fg_renewed **renewed, size_t *length) {

@@ -180,6 +180,10 @@ inline List<double> start_or_reserve(Span<uint32_t> jobs) {
 inline bool start_or_reserve_next(uint32_t reservations, uint32_t unknown) {
     return fg_start_or_reserve_next(reservations, unknown);
 }
+/// many.wit: a whole pass in the order of the queue; see fg_backfill.
+inline bool backfill(uint32_t reservations, uint32_t unknown, bool holds) {
+    return fg_backfill(reservations, unknown, holds);
+}
 /// What `renew` did.
 struct Renewal {
     /// False: nothing was done.

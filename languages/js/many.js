@@ -22,6 +22,13 @@ export const many = {
      */
     startOrReserveNext: (reservations, unknown) => raw.startOrReserveNext(reservations, unknown),
     /**
+     * A whole pass in the order of the queue: `startOrReserveNext`, and if it is true `pass.start` of what `pass.nextFitting` gives. False
+     * if a bound of the host is reached, or, with reservations, if no candidate is left for one. With `holds`, this policy would ask
+     * nothing but the same again in a pass that only submissions require: the host may leave out such a pass, if all
+     * decisions are the same without it.
+     */
+    backfill: (reservations, unknown, holds) => raw.backfill(reservations, unknown, holds),
+    /**
      * Makes the reservations of the last pass of this queue anew: `startOrReserve` of each, in the order of their starts, and of equal
      * starts in the order of the queue. Returns those that have another start than before, as `{ id, start }`. Undefined, and nothing
      * is done, if this instance did not make them in that pass, if there are not `count` of them any more, after a question of this

@@ -7,6 +7,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod class;
 pub(crate) mod group_changes;
 pub(crate) mod groups;
+mod holds;
 pub(crate) mod job;
 pub(crate) mod marks;
 pub(crate) mod priorities;
@@ -385,7 +386,7 @@ impl Core {
         queue.native.remove(&job.native_key());
         job.priority = priority;
         queue.native.insert(job.native_key(), slot);
-        queue.dirty = true;
+        queue.change();
         self.join_group(slot);
     }
 
@@ -418,17 +419,18 @@ impl Core {
             return;
         }
         let (before, after) = self.queues.split_at_mut(queue as usize);
-        before.iter_mut().for_each(|queue| queue.dirty = !queue.native.is_empty());
+        before.iter_mut().for_each(Queue::change);
         for (queue, id) in after.iter_mut().zip(queue..).skip(1) {
-            queue.dirty |= !queue.native.is_empty() && !self.passed.contains(&id);
+            if !self.passed.contains(&id) {
+                queue.dirty |= !queue.native.is_empty();
+                queue.holds = None;
+            }
         }
     }
 
     /// Every queue with waiting jobs needs a pass.
     pub(crate) fn all_dirty(&mut self) {
-        for queue in &mut self.queues {
-            queue.dirty = !queue.native.is_empty();
-        }
+        self.queues.iter_mut().for_each(Queue::change);
     }
 
     /// Expected end of an allocation that starts now, infinite without limit.

@@ -282,7 +282,8 @@ impl Engine {
         out
     }
 
-    /// Turns windows that begin or end, advances swaps, and makes a pass for each queue that is due. The driver
+    /// Turns windows that begin or end, advances swaps, and makes a pass for each queue that is due, but where the last pass holds beside
+    /// the jobs that were submitted since (see [`Pass::holds`]). The driver
     /// carries out the returned actions in order.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
@@ -300,7 +301,7 @@ impl Engine {
         self.core.unpark_helped();
         let mut reservation_lost = None;
         for index in 0..self.core.queues.len() {
-            if self.core.queues[index].is_due(now) {
+            if self.core.queues[index].is_due(now) && !self.core.holds(index as QueueId, now) {
                 let interrupted = self.core.stats.interrupted;
                 self.core.passed.push(index as QueueId);
                 if self.run_pass(index as QueueId, now, &mut out) {

@@ -218,7 +218,10 @@ impl Walk {
 
     /// The same where the order is a map. Classes are left as in [`next_listed`](Self::next_listed).
     fn next_sorted(&mut self, sorted: &BTreeMap<OrderKey, Slot>) -> Option<Slot> {
-        let (key, slot) = sorted.range((after(&self.pos), Unbounded)).next()?;
+        let (key, slot) = match self.pos {
+            None => sorted.first_key_value()?,
+            Some(pos) => sorted.range((Excluded(pos), Unbounded)).next()?,
+        };
         self.pos = Some(*key);
         Some(*slot)
     }

@@ -28,11 +28,9 @@ mod tracing;
 mod turns;
 mod window_gate;
 
-use std::collections::BTreeMap;
-
 use fluxgate_formats::JobId;
 use fluxgate_graph::{NoFit, Placement, Request, Selection, ShapeId, Totals};
-use serde_json::Value;
+use rustc_hash::FxHashMap;
 
 use crate::core::job::Job;
 use crate::core::scope::QueueId;
@@ -50,6 +48,7 @@ use limits::Limits;
 pub(crate) use lists::Lists;
 use lists::Start;
 use miss::Miss;
+use note::Notes;
 pub(crate) use stage::Staged;
 pub use turns::Turns;
 
@@ -121,9 +120,8 @@ pub struct Pass {
     walk: Walk,
     native: Option<OrderKey>,
     lists: Lists,
-    reserved: Vec<(Slot, f64)>,
     /// The refusals so far, by shape.
-    misses: BTreeMap<ShapeId, Miss>,
+    misses: FxHashMap<ShapeId, Miss>,
     /// The limits of jobs that request only cores.
     limits: Limits,
     /// The reservations of the last pass that are still in the ledger and not decided on.
@@ -147,13 +145,17 @@ pub struct Pass {
     sought_fitting: bool,
     /// The last answer of `fits`, which saves `start` a search.
     fit: Option<(Slot, Selection, f64)>,
-    notes: BTreeMap<Slot, BTreeMap<String, Value>>,
-    note_bytes: BTreeMap<Slot, u64>,
-    note_bytes_total: u64,
-    note_count: u64,
+    /// The annotations, if there are any.
+    notes: Option<Box<Notes>>,
     rekeys: Vec<JobId>,
     wake: Option<f64>,
     blocked: bool,
+    /// The last candidate that was taken in turn, that is by [`Pass::next`].
+    turn: Option<Slot>,
+    /// The policy has called [`Pass::holds`] after its last decision.
+    holds: bool,
+    /// A bound of the caller, such as fuel, has refused a proposal.
+    bounded: bool,
     /// A bound of this pass kept a job from being offered or decided.
     cut: bool,
     /// The driver has raised the interrupt.
@@ -186,8 +188,7 @@ impl Pass {
             now,
             walk: Walk::default(),
             native: None,
-            reserved: Vec::new(),
-            misses: BTreeMap::new(),
+            misses: FxHashMap::default(),
             limits: Limits::default(),
             grouped: false,
             fitting_classes: FittingClasses::default(),
@@ -195,13 +196,13 @@ impl Pass {
             told_count: 0,
             sought_fitting: false,
             fit: None,
-            notes: BTreeMap::new(),
-            note_bytes: BTreeMap::new(),
-            note_bytes_total: 0,
-            note_count: 0,
+            notes: None,
             rekeys: Vec::new(),
             wake: None,
             blocked: false,
+            turn: None,
+            holds: false,
+            bounded: false,
             cut: false,
             interrupted: false,
             breach: None,
@@ -411,7 +412,22 @@ impl Pass {
     /// [`PolicyError::BadDecision`] if the candidate was not offered in this pass.
     pub fn refuse_at_bound(&mut self, candidate: u32) -> Result<Refusal, PolicyError> {
         self.describe(candidate)?;
+        self.bounded = true;
         Ok(self.refuse(Refusal::Limit))
+    }
+
+    /// The policy would decide the same in a pass that only submissions require, as far as it has looked: it took candidates in turn
+    /// by [`Pass::next`], and of those behind them it starts each that fits. Then such a pass need not be made for jobs that
+    /// come after the last one taken in turn, and cannot start now. A later decision of the pass takes that back.
+    pub fn holds(&mut self) {
+        self.holds = true;
+    }
+
+    /// The job after which submitted jobs change nothing, if [`Pass::holds`] was called and no bound met.
+    fn held_behind(&self) -> Option<(JobId, Slot)> {
+        let whole = !self.cut && !self.interrupted && !self.bounded && self.rekeys.is_empty();
+        let slot = self.turn.filter(|_| self.holds && whole)?;
+        Some((self.core.job(slot)?.id, slot))
     }
 
     /// Requests the candidate's key again before the next pass.
@@ -447,7 +463,7 @@ impl Pass {
 
     /// Number of jobs that are started or reserved in this pass.
     fn decided(&self) -> usize {
-        self.kept + self.lists.staged.len() + self.reserved.len()
+        self.kept + self.lists.staged.len() + self.lists.reserved.len()
     }
 
     /// True if the driver has raised the interrupt.
@@ -458,6 +474,7 @@ impl Pass {
 
     fn decide(&mut self, slot: Slot) {
         self.core.marks.decide(slot);
+        self.holds = false;
         self.fit = None;
     }
 
@@ -532,6 +549,7 @@ impl Pass {
     pub(crate) fn run_in_order(&mut self) {
         while let Some(candidate) = self.next() {
             if !matches!(self.start(candidate, None), Ok(Ok(()) | Err(Refusal::Unsatisfiable))) {
+                self.holds();
                 break;
             }
         }

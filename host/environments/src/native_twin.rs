@@ -314,6 +314,21 @@ impl guest::Pass for TwinPass {
         self.show();
         starts
     }
+    fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> bool {
+        if self.start_or_reserve_next(reservations, unknown) {
+            while let Some(candidate) = self.next_fitting() {
+                if self.start(candidate) == Err(guest::Refusal::Limit) {
+                    return false;
+                }
+            }
+        } else if reservations > 0 {
+            return false;
+        }
+        if holds {
+            self.pass.holds();
+        }
+        true
+    }
     fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> bool {
         let mut turns = engine::Turns::new(reservations, unknown);
         let more = loop {

@@ -52,6 +52,26 @@ impl HostState {
         Ok(self.pass(question, fuel)?.start(c, how)?.map_err(refusal))
     }
 
+    /// The answer of `many.start-or-reserve-next`.
+    fn take_turns(&mut self, question: &str, reservations: u32, unknown: u32) -> Result<bool> {
+        let mut turns = Turns::new(reservations, unknown);
+        loop {
+            let pass = self.pass(question, 0)?;
+            if let Some(more) = turns.over() {
+                return Ok(more);
+            }
+            let Some(candidate) = pass.next() else { return Ok(false) };
+            if self.half_charged() {
+                self.pass(question, 0)?.refuse_at_bound(candidate)?;
+                return Ok(false);
+            }
+            let fuel = self.limits.fuel_fit;
+            if turns.take(self.pass(question, fuel)?, candidate)? {
+                self.charge(self.limits.fuel_plan)?;
+            }
+        }
+    }
+
     /// Starts a candidate or reserves its start, and returns the answer of `many.start-or-reserve`; `None` at a bound of the pass.
     fn decide(&mut self, question: &str, candidate: u32) -> Result<Option<f64>> {
         if self.half_charged() {
@@ -198,23 +218,24 @@ impl many::Host for HostState {
     }
 
     fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> Result<bool> {
-        const QUESTION: &str = "many.start-or-reserve-next";
-        let mut turns = Turns::new(reservations, unknown);
-        loop {
-            let pass = self.pass(QUESTION, 0)?;
-            if let Some(more) = turns.over() {
-                return Ok(more);
+        self.take_turns("many.start-or-reserve-next", reservations, unknown)
+    }
+
+    fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> Result<bool> {
+        const QUESTION: &str = "many.backfill";
+        if self.take_turns(QUESTION, reservations, unknown)? {
+            while let Some(candidate) = self.pass(QUESTION, 0)?.next_fitting() {
+                if matches!(self.start_as(QUESTION, candidate, None)?, Err(types::Refusal::Limit)) {
+                    return Ok(false);
+                }
             }
-            let Some(candidate) = pass.next() else { return Ok(false) };
-            if self.half_charged() {
-                self.pass(QUESTION, 0)?.refuse_at_bound(candidate)?;
-                return Ok(false);
-            }
-            let fuel = self.limits.fuel_fit;
-            if turns.take(self.pass(QUESTION, fuel)?, candidate)? {
-                self.charge(self.limits.fuel_plan)?;
-            }
+        } else if reservations > 0 {
+            return Ok(false);
         }
+        if holds {
+            self.pass(QUESTION, 0)?.holds();
+        }
+        Ok(true)
     }
 
     fn renew(&mut self, count: u32) -> Result<Option<Vec<many::Renewed>>> {

@@ -75,10 +75,10 @@ pub struct Limits {
     /// Fuel charged for any call of an import, and for each candidate or span of its lists. 50.
     pub fuel_question: u64,
     /// Further fuel charged for `fits`, `start` and `start-placed`, and for each candidate of `start-or-reserve`,
-    /// `start-or-reserve-next` and `renew`. 500.
+    /// `start-or-reserve-next`, `backfill` and `renew`. 500.
     pub fuel_fit: u64,
     /// Further fuel charged for `earliest`, `reserve`, `earliest-after` and `reserve-after`, and for each candidate of
-    /// `start-or-reserve`, `start-or-reserve-next` and `renew` that is not started at once. 20,000.
+    /// `start-or-reserve`, `start-or-reserve-next`, `backfill` and `renew` that is not started at once. 20,000.
     pub fuel_plan: u64,
     /// Further fuel charged for each byte of text passed to an import, and of each text attribute that it gives. 1.
     pub fuel_text_byte: u64,

@@ -25,6 +25,21 @@ func (h host) NextMany(most int) []fluxgate.Row {
 
 func (host) Renew(int) ([]Renewed, bool) { return nil, false }
 
+func (h host) Backfill(reservations, unknown int, _ bool) bool {
+	if !h.StartOrReserveNext(reservations, unknown) {
+		return reservations == 0
+	}
+	for {
+		candidate, ok := h.NextFitting()
+		if !ok {
+			return true
+		}
+		if h.Start(candidate) == fluxgate.Limit {
+			return false
+		}
+	}
+}
+
 func (h host) StartOrReserveNext(reservations, unknown int) bool {
 	for left := reservations; (left > 0 || reservations == 0) && unknown > 0; {
 		candidate, ok := h.Next()

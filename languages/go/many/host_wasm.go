@@ -26,6 +26,14 @@ func (host) StartOrReserveNext(reservations, unknown int) bool {
 	return abiStartOrReserveNext(uint32(max(reservations, 0)), uint32(max(unknown, 0))) != 0
 }
 
+func (host) Backfill(reservations, unknown int, holds bool) bool {
+	var flag uint32
+	if holds {
+		flag = 1
+	}
+	return abiBackfill(uint32(max(reservations, 0)), uint32(max(unknown, 0)), flag) != 0
+}
+
 // An option of a list.
 var option struct {
 	some uint8
@@ -48,6 +56,9 @@ func abiStartOrReserve(at unsafe.Pointer, length uint32, answer unsafe.Pointer)
 
 //go:wasmimport fluxgate:policy/many@0.1.0 start-or-reserve-next
 func abiStartOrReserveNext(reservations, unknown uint32) uint32
+
+//go:wasmimport fluxgate:policy/many@0.1.0 backfill
+func abiBackfill(reservations, unknown, holds uint32) uint32
 
 //go:wasmimport fluxgate:policy/many@0.1.0 renew
 func abiRenew(count uint32, answer unsafe.Pointer)

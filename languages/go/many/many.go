@@ -10,6 +10,7 @@ type Asked interface {
 	NextMany(most int) []fluxgate.Row
 	StartOrReserve(candidates []fluxgate.Candidate) []float64
 	StartOrReserveNext(reservations, unknown int) bool
+	Backfill(reservations, unknown int, holds bool) bool
 	Renew(count int) ([]Renewed, bool)
 }
 
@@ -36,6 +37,14 @@ func StartOrReserve(pass fluxgate.Pass, candidates []fluxgate.Candidate) []float
 // candidate is left, a bound of the host is reached, or one has to wait where none gets a reservation.
 func StartOrReserveNext(pass fluxgate.Pass, reservations, unknown int) bool {
 	return of(pass).StartOrReserveNext(reservations, unknown)
+}
+
+// Backfill is a whole pass in the order of the queue: StartOrReserveNext, and if it is true Start of what NextFitting of the pass gives. It
+// is false if a bound of the host is reached, or, with reservations, if no candidate is left for one. With holds, this policy would ask
+// nothing but the same again in a pass that only submissions require: the host may leave out such a pass, if all decisions are the
+// same without it.
+func Backfill(pass fluxgate.Pass, reservations, unknown int, holds bool) bool {
+	return of(pass).Backfill(reservations, unknown, holds)
 }
 
 // Renew makes the reservations of the last pass of this queue anew: StartOrReserve of each, in the order of their starts, and of

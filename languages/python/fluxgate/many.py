@@ -7,7 +7,7 @@ from wit_world.imports.many import Renewed, Row
 
 from . import JOBS_MAX
 
-__all__ = ["Renewed", "Row", "next_rows", "renew", "rows", "start_or_reserve", "start_or_reserve_next"]
+__all__ = ["Renewed", "Row", "backfill", "next_rows", "renew", "rows", "start_or_reserve", "start_or_reserve_next"]
 
 
 def next_rows(most: int) -> list[Row]:
@@ -39,6 +39,16 @@ def start_or_reserve_next(reservations: int, unknown: int) -> bool:
     pass is over: no candidate is left, a bound of the host is reached, or one has to wait where none gets a reservation.
     """
     return many.start_or_reserve_next(reservations, unknown)
+
+
+def backfill(reservations: int, unknown: int, *, holds: bool) -> bool:
+    """A whole pass in the order of the queue: :func:`start_or_reserve_next`, then each job starts that ``pass_.next_fitting()`` gives.
+
+    False if a bound of the host is reached, or, with reservations, if no candidate is left for one. With `holds`, this policy would
+    ask nothing but the same again in a pass that only submissions require: the host may leave out such a pass, if all decisions
+    are the same without it.
+    """
+    return many.backfill(reservations, unknown, holds)
 
 
 def renew(count: int) -> list[Renewed] | None:

@@ -33,7 +33,7 @@ impl Policy for Easy {
 
 impl Scheduling for Easy {
     fn run(&mut self, pass: &mut dyn Pass) {
-        backfill::in_queue_order(pass, self.depth);
+        backfill::always_in_queue_order(pass, self.depth);
     }
 }
 

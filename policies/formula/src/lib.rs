@@ -176,7 +176,7 @@ impl Ordering for Formula {
 impl Scheduling for Formula {
     fn run(&mut self, pass: &mut dyn Pass) {
         if !self.expression.changes() {
-            return backfill::in_queue_order(pass, self.depth);
+            return backfill::always_in_queue_order(pass, self.depth);
         }
         let mut waiting = Vec::new();
         each_job(pass, self.window, |candidate, job| waiting.push((candidate, job)));

@@ -33,7 +33,7 @@ impl Ordering for Ljf {
 
 impl Scheduling for Ljf {
     fn run(&mut self, pass: &mut dyn Pass) {
-        backfill::in_queue_order(pass, self.depth);
+        backfill::always_in_queue_order(pass, self.depth);
     }
 }
 

@@ -27,7 +27,7 @@ impl Policy for Priority {
 
 impl Scheduling for Priority {
     fn run(&mut self, pass: &mut dyn Pass) {
-        backfill::in_queue_order(pass, self.depth);
+        backfill::always_in_queue_order(pass, self.depth);
     }
 }
 

@@ -33,7 +33,7 @@ impl Ordering for SmallestFirst {
 
 impl Scheduling for SmallestFirst {
     fn run(&mut self, pass: &mut dyn Pass) {
-        backfill::in_queue_order(pass, self.depth);
+        backfill::always_in_queue_order(pass, self.depth);
     }
 }
 

@@ -123,6 +123,9 @@ pub struct QueueState {
     /// Its name, empty for the anonymous one.
     pub name: String,
     dirty: bool,
+    /// The last pass holds behind this job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    holds: Option<JobId>,
     wake: Option<f64>,
     reserved: Vec<JobId>,
     /// The job with an estimated start, and whether the resources are unchanged since then.
@@ -435,6 +438,7 @@ impl Queue {
         QueueState {
             name: self.name.clone(),
             dirty: self.dirty,
+            holds: self.holds.map(|(id, _)| id),
             wake: self.wake,
             reserved: self.reserved.iter().map(|(id, _)| *id).collect(),
             estimated: self.estimated.map(|(id, version)| (id, version == resources.version())),
@@ -456,6 +460,10 @@ impl Queue {
 
     fn restore(&mut self, state: &QueueState, resources: &mut Resources) {
         self.dirty = state.dirty;
+        self.holds = state.holds.map(|id| (id, Slot::MAX));
+        if self.holds.is_some() && !state.reserved.is_empty() {
+            self.reserved_in = Some(resources.reservations_state());
+        }
         self.wake = state.wake;
         // Their slots are asked for at the next pass.
         self.reserved = state.reserved.iter().map(|id| (*id, Slot::MAX)).collect();

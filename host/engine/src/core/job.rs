@@ -134,6 +134,11 @@ impl Job {
         Some(self.estimate).filter(|start| !start.is_nan())
     }
 
+    /// True if counts decide when it can start, and its end is known.
+    pub(crate) fn can_be_renewed(&self) -> bool {
+        self.request.plain_cores().is_some() && self.duration.is_finite()
+    }
+
     /// Sets its reserved or estimated start.
     pub(crate) fn set_estimate(&mut self, start: Option<f64>) {
         self.estimate = start.unwrap_or(f64::NAN);

@@ -41,6 +41,9 @@ pub(crate) struct Queue {
     pub(crate) groups: Option<Groups>,
     /// A change requires a pass.
     pub(crate) dirty: bool,
+    /// The last candidate that the last pass took in turn, if only submissions have changed something since, and the policy would decide
+    /// the same again; see [`Core::holds`](super::Core::holds).
+    pub(crate) holds: Option<(JobId, Slot)>,
     /// The time at which the policy asked for a pass.
     pub(crate) wake: Option<f64>,
     /// Jobs with a reservation from the last pass, with their slots in the core of that pass.
@@ -103,6 +106,12 @@ impl Queue {
     /// See [`Class::least`].
     pub(super) fn least(&self, class: ClassId) -> Least {
         self.class(class).map_or(Least::Cores(PARKED), Class::least)
+    }
+
+    /// A change that is no submission requires a pass, if a job waits.
+    pub(crate) fn change(&mut self) {
+        self.dirty = !self.native.is_empty();
+        self.holds = None;
     }
 
     /// True if a pass is due at this time.
@@ -190,6 +199,7 @@ impl Queue {
     pub(crate) fn renew(&mut self, side: Side, open: bool) -> Option<Order> {
         self.generation[side] = self.generation[side].wrapping_add(1);
         if side == self.active {
+            self.holds = None;
             self.groups = None;
         }
         std::mem::replace(&mut self.orders[side], open.then(Order::default))
@@ -201,7 +211,7 @@ impl Queue {
         self.groups = None;
         self.active = self.side(Role::Successor);
         self.backfills = false;
-        self.dirty = !self.native.is_empty();
+        self.change();
         self.renew(before, false)
     }
 }

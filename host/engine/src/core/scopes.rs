@@ -48,7 +48,7 @@ impl Core {
     /// The queues of a scope in which jobs wait need a pass.
     pub(crate) fn scope_dirty(&mut self, scope: PolicyScope) {
         for queue in self.queues_in(scope) {
-            queue.dirty = !queue.native.is_empty();
+            queue.change();
         }
     }
 

@@ -2,9 +2,8 @@
 //!
 //! Must never decide anything.
 
-use std::collections::BTreeMap;
-
 use fluxgate_graph::ShapeId;
+use rustc_hash::FxHashMap;
 
 use crate::core::Core;
 use crate::core::class::Class;
@@ -16,7 +15,7 @@ use super::limits::Limits;
 use super::miss::Miss;
 
 /// The latest end at which jobs of a class of one request are not known to be unable to start.
-fn latest(core: &Core, misses: &BTreeMap<ShapeId, Miss>, class: &Class, now: f64) -> f64 {
+fn latest(core: &Core, misses: &FxHashMap<ShapeId, Miss>, class: &Class, now: f64) -> f64 {
     if class.parked || !core.resources.could_fit_counts(&class.request) {
         return f64::NEG_INFINITY;
     }
@@ -47,7 +46,7 @@ impl<'a> Rule<'a> {
     pub(super) fn of(
         core: &'a Core,
         limits: &'a Limits,
-        misses: &BTreeMap<ShapeId, Miss>,
+        misses: &FxHashMap<ShapeId, Miss>,
         class: Option<&Class>,
         now: f64,
     ) -> Option<Self> {
@@ -122,6 +121,9 @@ impl Pass {
             }
             if fitting && !counted && self.would_delay(slot) {
                 continue;
+            }
+            if !fitting {
+                self.turn = Some(slot);
             }
             return Some(self.offer(slot));
         }

@@ -44,7 +44,7 @@ impl Pass {
             let kept = &self.core.queues[self.queue as usize].reserved;
             self.core.resources.unreserve_all(kept.iter().map(|(id, _)| *id));
         }
-        for (slot, _) in self.reserved.drain(..) {
+        for (slot, _) in self.lists.reserved.drain(..) {
             if let Some(job) = self.core.job(slot) {
                 let id = job.id;
                 self.core.resources.unreserve(id);
@@ -65,7 +65,8 @@ impl Pass {
             let Some(job) = core.remove(staged.slot) else { continue };
             let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
             let r = r.unwrap_or_default();
-            let mut notes = self.notes.remove(&staged.slot).unwrap_or_default();
+            let notes = self.notes.as_mut().and_then(|notes| notes.of_jobs.remove(&staged.slot));
+            let mut notes = notes.unwrap_or_default();
             if staged.end < core.expected_end(self.now, job.duration)
                 && let Some(why) = core.windows.filled_until(staged.end)
             {
@@ -97,27 +98,31 @@ impl Pass {
             out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
         }
 
+        let held_behind = self.held_behind();
+        let core = &mut self.core;
+
         // Jobs are annotated whose reservation was lost or is new, then offered jobs, then new jobs.
         let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
-        let kept = match self.kept > 0 {
-            true => std::mem::take(&mut before),
-            false if self.cut || self.interrupted => keep(core, &mut before, self.now),
-            false => Vec::new(),
-        };
+        let mut reserved = std::mem::take(&mut self.lists.spare);
+        if self.kept > 0 {
+            std::mem::swap(&mut before, &mut reserved);
+        } else if self.cut || self.interrupted {
+            keep(core, &mut before, self.now, &mut reserved);
+        }
         let estimated = core.queues[self.queue as usize].estimated.take();
         let guess = estimated.and_then(|(id, _)| core.job(core.slot_of(id)?)?.t_estimate());
         let waiting = |(id, slot): &(JobId, Slot)| core.slot_near(*id, *slot);
-        let mut lost: Vec<Slot> = before.iter().filter_map(waiting).collect();
+        let lost = &mut self.lists.lost;
+        lost.extend(before.iter().filter_map(waiting));
         // A job that was decided in this pass and waits is reserved again.
         let reservation_lost = core.queues.len() > 1 && lost.iter().any(|slot| !core.marks.is_decided(*slot));
         lost.extend(estimated.and_then(|(id, _)| core.slot_of(id)));
-        for slot in &lost {
+        for slot in &*lost {
             if !core.marks.is_decided(*slot) {
                 core.set_estimate(*slot, None);
             }
         }
-        let mut reserved = kept;
-        for (slot, start) in &self.reserved {
+        for (slot, start) in &self.lists.reserved {
             core.set_estimate(*slot, Some(*start));
             reserved.extend(core.job(*slot).map(|job| (job.id, *slot)));
         }
@@ -125,7 +130,8 @@ impl Pass {
             lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
         }
         let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
-        let Lists { offered, passed_over, .. } = &self.lists;
+        self.lists.spare = before;
+        let Lists { offered, passed_over, lost, .. } = &self.lists;
         if core.config.annotate {
             for &slot in lost.iter().chain(offered).chain(passed_over).chain(&fresh) {
                 let Some(job) = core.job(slot) else { continue };
@@ -141,10 +147,11 @@ impl Pass {
                 }
                 annotate::send_reason(core, slot, out);
             }
-            for (slot, notes) in self.notes {
+            for (slot, notes) in self.notes.into_iter().flat_map(|notes| notes.of_jobs) {
                 annotate::send(core, slot, notes, out);
             }
         }
+        let newly_reserved = self.lists.reserved.len();
         core.lists = self.lists.emptied();
         let queue = &mut core.queues[self.queue as usize];
         queue.fresh = emptied(fresh);
@@ -152,13 +159,14 @@ impl Pass {
         queue.counts.passes += 1;
         queue.counts.starts += started.len() as u64;
         queue.counts.waited_ms = queue.counts.waited_ms.saturating_add(waited_ms);
-        queue.counts.reservations += (self.kept + self.reserved.len()) as u64;
+        queue.counts.reservations += (self.kept + newly_reserved) as u64;
         queue.last_pass = core.marks.serial();
         // Where some were not reached, the list is not in the order in which they were made. A bound of queues, or the policy, may have
         // put off a start.
         let earliest = self.headroom.is_none() && !self.put_off;
         let in_order = !reserved.is_empty() && !self.cut && !self.interrupted && earliest;
         queue.reserved_in = if in_order { core.resources.settle_reservations(self.now) } else { None };
+        queue.holds = held_behind.filter(|_| reserved.is_empty() || queue.reserved_in.is_some());
         queue.reserved = reserved;
         // Jobs that a bound of the pass kept from starting come in another pass, but only after starts, so that the
         // series ends; an interruption also requires another pass.
@@ -169,10 +177,9 @@ impl Pass {
     }
 }
 
-/// Keeps the reservations that an interrupted or bounded pass did not reach, unless their start has passed. Returns
-/// their jobs and leaves the others in `before`.
-fn keep(core: &mut Core, before: &mut Vec<(JobId, Slot)>, now: f64) -> Vec<(JobId, Slot)> {
-    let mut kept = Vec::new();
+/// Keeps the reservations that an interrupted or bounded pass did not reach, unless their start has passed. Moves
+/// their jobs to `kept` and leaves the others in `before`.
+fn keep(core: &mut Core, before: &mut Vec<(JobId, Slot)>, now: f64, kept: &mut Vec<(JobId, Slot)>) {
     before.retain(|&(id, near)| {
         let Some(slot) = core.slot_near(id, near).filter(|slot| !core.marks.is_decided(*slot)) else {
             return true;
@@ -186,7 +193,6 @@ fn keep(core: &mut Core, before: &mut Vec<(JobId, Slot)>, now: f64) -> Vec<(JobI
         }
         !again
     });
-    kept
 }
 
 /// Estimates the start of the first job of a queue without reservations; the estimate is renewed only if the

@@ -2,6 +2,8 @@
 //!
 //! Must never decide anything.
 
+use fluxgate_formats::JobId;
+
 use crate::order::Slot;
 
 /// Most bytes of a list that are kept from pass to pass.
@@ -25,6 +27,12 @@ pub(crate) struct Lists {
     pub(super) offered: Vec<Slot>,
     /// Jobs that were not offered because they would delay a reservation; they are annotated.
     pub(super) passed_over: Vec<Slot>,
+    /// Jobs that were reserved in this pass, with their starts.
+    pub(super) reserved: Vec<(Slot, f64)>,
+    /// Jobs that had a reservation or an estimate before this pass.
+    pub(super) lost: Vec<Slot>,
+    /// The memory of the next list of a queue's reservations.
+    pub(super) spare: Vec<(JobId, Slot)>,
 }
 
 impl Clone for Lists {
@@ -37,8 +45,15 @@ impl Clone for Lists {
 impl Lists {
     /// The same without content.
     pub(super) fn emptied(self) -> Lists {
-        let Lists { staged, offered, passed_over } = self;
-        Lists { staged: emptied(staged), offered: emptied(offered), passed_over: emptied(passed_over) }
+        let Lists { staged, offered, passed_over, reserved, lost, spare } = self;
+        Lists {
+            staged: emptied(staged),
+            offered: emptied(offered),
+            passed_over: emptied(passed_over),
+            reserved: emptied(reserved),
+            lost: emptied(lost),
+            spare: emptied(spare),
+        }
     }
 }
 

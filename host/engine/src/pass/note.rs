@@ -2,15 +2,28 @@
 //!
 //! Must never send anything; the end of the pass does that.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use super::{DURING, Pass};
 use crate::annotate;
+use crate::order::Slot;
 use crate::policy_error::PolicyError;
 use crate::reason::Reason;
 
 /// RFC 27: why a job waits, for people.
 const REASON_PENDING: &str = "sched.reason_pending";
+
+/// The annotations of one pass.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    pub(super) of_jobs: BTreeMap<Slot, BTreeMap<String, Value>>,
+    /// Bytes by job, and of all.
+    job_bytes: BTreeMap<Slot, u64>,
+    bytes: u64,
+    count: u64,
+}
 
 impl Pass {
     /// Attaches an annotation (RFC 27): `key` is `sched.NAME` or `user.NAME`, `json` the value as JSON text, `null` to remove it.
@@ -23,18 +36,15 @@ impl Pass {
     pub fn annotate(&mut self, candidate: u32, key: &str, json: &str) -> Result<(), PolicyError> {
         self.known(candidate)?;
         let size = (key.len() + json.len()) as u64;
-        let job_bytes = self.note_bytes.entry(candidate).or_default();
+        let notes = self.notes.get_or_insert_default();
+        let job_bytes = notes.job_bytes.entry(candidate).or_default();
         *job_bytes += size;
-        self.note_bytes_total += size;
-        self.note_count += 1;
+        notes.bytes += size;
+        notes.count += 1;
         let bounds = [
             ("annotation_bytes_per_job_max", self.core.config.annotation_bytes_per_job_max, *job_bytes),
-            (
-                "annotation_bytes_per_pass_max",
-                self.core.config.annotation_bytes_per_pass_max,
-                self.note_bytes_total,
-            ),
-            ("annotations_per_pass_max", self.core.config.annotations_per_pass_max, self.note_count),
+            ("annotation_bytes_per_pass_max", self.core.config.annotation_bytes_per_pass_max, notes.bytes),
+            ("annotations_per_pass_max", self.core.config.annotations_per_pass_max, notes.count),
         ];
         for (bound, limit, found) in bounds {
             if found > limit {
@@ -52,7 +62,7 @@ impl Pass {
                 Ok(())
             }
             Ok(value) => {
-                let notes = self.notes.entry(candidate).or_default();
+                let notes = self.notes.get_or_insert_default().of_jobs.entry(candidate).or_default();
                 notes.insert(key.to_owned(), value);
                 // Annotations are kept until the job starts, so new keys in every pass would accumulate.
                 let found = annotate::keys(self.core.job(candidate), notes);

@@ -70,7 +70,7 @@ impl Pass {
         self.limits.change();
         self.decide(candidate);
         self.core.stats.reservations += 1;
-        self.reserved.push((candidate, start));
+        self.lists.reserved.push((candidate, start));
         if self.misses.is_empty() && self.core.windows.is_empty() {
             return self.set_reason(candidate, Reason::Reserved);
         }

@@ -25,7 +25,8 @@ impl Pass {
         let (cut, interrupted) = (self.cut, self.interrupted);
         let id = |slot: &u32| self.core.job(*slot).map(|job| job.id);
         let starts: Vec<JobId> = self.lists.staged.iter().filter_map(|staged| id(&staged.slot)).collect();
-        into.reserved.extend(self.reserved.iter().filter_map(|(slot, start)| Some((id(slot)?, *start))));
+        into.reserved
+            .extend(self.lists.reserved.iter().filter_map(|(slot, start)| Some((id(slot)?, *start))));
         let again = interrupted || cut && !starts.is_empty();
         into.starts.extend(starts);
         into.rekeys.append(&mut self.rekeys);

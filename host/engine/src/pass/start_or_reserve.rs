@@ -7,24 +7,17 @@
 //!
 //! Must never know more than [`Pass::start`] and [`Pass::reserve`] do.
 
-use std::collections::BTreeSet;
-
 use fluxgate_formats::JobId;
 use fluxgate_graph::Placement;
+use rustc_hash::FxHashSet;
 
 use super::{Pass, Refusal};
 use crate::core::Core;
-use crate::core::job::Job;
 use crate::core::scope::QueueId;
 use crate::order::{OrderKey, Slot};
 use crate::policy_error::PolicyError;
 use crate::reason::Reason;
 use crate::standing::Standing;
-
-/// True if counts decide when the job can start, and its end is known.
-fn can_be_renewed(job: &Job) -> bool {
-    job.request.plain_cores().is_some() && job.duration.is_finite()
-}
 
 impl Core {
     /// Drops the reservations of a queue before its next pass, or leaves them to it, if it can make them anew.
@@ -90,7 +83,7 @@ impl Pass {
             self.set_reason(candidate, self.core.busy_reason(candidate));
         }
         if let (Ok(_), None, Some(job)) = (answer, &self.headroom, self.core.job(candidate))
-            && can_be_renewed(job)
+            && job.can_be_renewed()
         {
             let id = job.id;
             self.core.resources.note_earliest(id, self.now);
@@ -107,7 +100,7 @@ impl Pass {
         }
         let place = self.standing.next_made()?;
         let (next, _) = self.core.queues.get(self.queue as usize)?.reserved.get(place)?;
-        let job = self.core.job(slot).filter(|job| job.id == *next && can_be_renewed(job))?;
+        let job = self.core.job(slot).filter(|job| job.id == *next && job.can_be_renewed())?;
         let start = job.t_estimate()?;
         Some(if start > self.now { Kept::Until(start) } else { Kept::Due })
     }
@@ -148,7 +141,7 @@ impl Pass {
             Some(Kept::Until(_)) if !self.fits_counts(slot) => {}
             Some(Kept::Until(_)) => {
                 // Enough units are free for it, so a reservation that was made before it keeps them.
-                if let Some(first) = self.reserved.first().and_then(|(slot, _)| self.core.job(*slot)) {
+                if let Some(first) = self.lists.reserved.first().and_then(|(slot, _)| self.core.job(*slot)) {
                     let first = first.id;
                     let refusal = self.refuse_for(slot, first);
                     self.traced_start(slot, &Err(refusal));
@@ -252,7 +245,7 @@ impl Pass {
         if self.standing.is_empty() || self.at_limit() {
             return false;
         }
-        let Some(job) = self.core.job(slot).filter(|job| can_be_renewed(job)) else { return false };
+        let Some(job) = self.core.job(slot).filter(|job| job.can_be_renewed()) else { return false };
         let id = job.id;
         self.list_standing();
         self.standing.take_first(id)
@@ -273,8 +266,8 @@ impl Pass {
             return;
         }
         // Those that were made anew in this pass are not among them.
-        let made: BTreeSet<JobId> =
-            self.reserved.iter().filter_map(|(slot, _)| Some(self.core.job(*slot)?.id)).collect();
+        let made: FxHashSet<JobId> =
+            self.lists.reserved.iter().filter_map(|(slot, _)| Some(self.core.job(*slot)?.id)).collect();
         let all = self.core.resources.reservations().filter(|(id, ..)| !made.contains(id));
         self.standing.list(all.map(|(id, start, _)| (start, id)));
     }

@@ -12,6 +12,7 @@ mod fitting;
 mod forecast;
 mod groups;
 mod hold;
+mod holds;
 mod interrupt;
 mod memory;
 mod parking;
