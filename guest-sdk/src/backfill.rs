@@ -107,8 +107,8 @@ pub fn by_score(pass: &mut dyn Pass, depth: u32, window: usize, mut score: impl 
 }
 
 /// A candidate with its score: the largest is the first in the order of the pass.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Scored {
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Scored {
     score: u64,
     priority: u32,
     submitted: Reverse<u64>,
@@ -132,6 +132,21 @@ pub fn by_group_score<'p>(
     heads_of_groups: &mut Heads,
     depth: u32,
     by_cores: bool,
+    score: impl FnMut(&Job) -> f64,
+) {
+    let mut all = BinaryHeap::from(std::mem::take(&mut heads_of_groups.scored));
+    in_order_of_groups(pass, heads_of_groups, &mut all, depth, by_cores, score);
+    all.clear();
+    heads_of_groups.scored = all.into_vec();
+}
+
+/// The pass of [`by_group_score`]; `all` is empty before.
+fn in_order_of_groups<'p>(
+    pass: &mut (dyn Pass + 'p),
+    heads_of_groups: &mut Heads,
+    all: &mut BinaryHeap<Scored>,
+    depth: u32,
+    by_cores: bool,
     mut score: impl FnMut(&Job) -> f64,
 ) {
     let mut firsts = heads_of_groups.of(pass, by_cores);
@@ -145,7 +160,7 @@ pub fn by_group_score<'p>(
         candidate: *candidate,
         cores: job.cores,
     };
-    let mut all: BinaryHeap<Scored> = two.into_iter().flatten().chain(firsts).map(&mut scored).collect();
+    replace(all, two.into_iter().flatten().chain(firsts).map(&mut scored));
     let groups = all.len();
     let mut last = None;
     let mut first = |pass: &mut (dyn Pass + 'p)| {
@@ -181,13 +196,21 @@ pub fn by_group_score<'p>(
             // Few groups have another job that fits.
             let fitting = groups::heads(pass, Wanted { by_cores, fitting: true });
             left.may_fit(fitting.first());
-            all = fitting.iter().map(&mut scored).collect();
+            replace(all, fitting.iter().map(&mut scored));
         } else {
             let behind = groups::next(pass, top.candidate, true);
             left.may_fit(behind.as_ref());
             all.extend(behind.as_ref().map(&mut scored));
         }
     }
+}
+
+/// Other candidates in place of those that are there.
+fn replace(all: &mut BinaryHeap<Scored>, by: impl Iterator<Item = Scored>) {
+    let mut list = std::mem::take(all).into_vec();
+    list.clear();
+    list.extend(by);
+    *all = BinaryHeap::from(list);
 }
 
 /// Bounds of the jobs that a pass can still start: free cores, and one candidate that may fit. A job that does not fit once in

@@ -8,6 +8,7 @@
 //!
 //! This module does not know the implementation of the pass.
 
+use crate::backfill::Scored;
 use crate::job::Job;
 use crate::pass::{Candidate, JOBS_MAX, Pass};
 
@@ -67,6 +68,8 @@ pub fn heads(pass: &mut dyn Pass, wanted: Wanted) -> Vec<(Candidate, Job)> {
 pub struct Heads {
     /// By queue, and by number of the group.
     queues: Vec<Vec<Option<(Candidate, Job)>>>,
+    /// The memory in which a pass compares them.
+    pub(crate) scored: Vec<Scored>,
 }
 
 impl Heads {

@@ -5,7 +5,7 @@
 enum { MOST = 256 };
 
 static const fg_key keys[] = {
-    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, changed, flow, resources or attributes")},
+    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, backfill, groups, changed, flow, resources or attributes")},
 };
 static const fg_description description = {
     FG_TEXT("abilities-c"), FG_TEXT("0.1.0"), FG_TEXT("what the contract gained after its first release, in C"), keys, 1,
@@ -32,6 +32,8 @@ static void many(void) {
         if (answers < count || count < MOST) return;
     }
 }
+
+static void backfill(void) { fg_backfill(1, 64, true); }
 
 static void groups(void) {
     fg_row *rows;
@@ -192,6 +194,7 @@ static fg_text configure(const fg_setting *settings, size_t count) {
         void (*rule)(void);
     } rules[] = {
         {FG_TEXT("many"), many},
+        {FG_TEXT("backfill"), backfill},
         {FG_TEXT("groups"), groups},
         {FG_TEXT("changed"), changed},
         {FG_TEXT("flow"), flow},
@@ -200,7 +203,7 @@ static fg_text configure(const fg_setting *settings, size_t count) {
     };
     for (size_t i = 0; count == 1 && i < sizeof(rules) / sizeof(rules[0]); i++)
         if (equal(settings[0].value, rules[i].name)) chosen = rules[i].rule;
-    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, changed, flow, resources or attributes");
+    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, backfill, groups, changed, flow, resources or attributes");
 }
 
 static void run(void) { chosen(); }

@@ -10,7 +10,7 @@ namespace {
 constexpr uint32_t most = 256;
 
 constexpr fg_key keys[] = {
-    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, groups, changed, flow, resources or attributes")},
+    {FG_TEXT("use"), FG_STRING, FG_TEXT("many"), FG_TEXT("many, backfill, groups, changed, flow, resources or attributes")},
 };
 constexpr fg_description description = {
     FG_TEXT("abilities-cpp"), FG_TEXT("0.1.0"), FG_TEXT("what the contract gained after its first release, in C++"), keys, 1,
@@ -29,6 +29,8 @@ void many() {
         if (answers.size() < rows.size() || rows.size() < most) return;
     }
 }
+
+void backfill() { fluxgate::backfill(1, 64, true); }
 
 void groups() {
     uint32_t after = FG_NONE;
@@ -160,13 +162,13 @@ fg_text configure(const fg_setting *settings, size_t count) {
         Text name;
         void (*rule)();
     } rules[] = {
-        {"many", many}, {"groups", groups},       {"changed", changed},
+        {"many", many}, {"backfill", backfill},   {"groups", groups},       {"changed", changed},
         {"flow", flow}, {"resources", resources}, {"attributes", attributes},
     };
     Text use = fluxgate::Settings(settings, count).text("use");
     for (const auto &each : rules)
         if (each.name == use) chosen = each.rule;
-    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, groups, changed, flow, resources or attributes");
+    return chosen ? FG_ACCEPT : FG_TEXT("`use` must be many, backfill, groups, changed, flow, resources or attributes");
 }
 
 void run() { chosen(); }

@@ -20,6 +20,7 @@ const most = 256
 
 var rules = map[string]func(fluxgate.Pass){
 	"many":       startOrReserve,
+	"backfill":   backfill,
 	"groups":     byGroup,
 	"changed":    byKept,
 	"flow":       belowHalf,
@@ -36,7 +37,7 @@ func init() {
 		Summary: "what the contract gained after its first release, in Go",
 		Keys: []fluxgate.Key{{
 			Name: "use", Kind: fluxgate.Text, Default: "many",
-			Help: "many, groups, changed, flow, resources or attributes",
+			Help: "many, backfill, groups, changed, flow, resources or attributes",
 		}},
 	}, configure)
 	scheduling.With(func(pass fluxgate.Pass) { chosen(pass) })
@@ -45,7 +46,7 @@ func init() {
 
 func configure(settings fluxgate.Settings) error {
 	if chosen = rules[settings["use"]]; chosen == nil {
-		return errors.New("`use` must be many, groups, changed, flow, resources or attributes")
+		return errors.New("`use` must be many, backfill, groups, changed, flow, resources or attributes")
 	}
 	return nil
 }
@@ -57,6 +58,8 @@ func candidates(rows []fluxgate.Row) []fluxgate.Candidate {
 	}
 	return candidates
 }
+
+func backfill(pass fluxgate.Pass) { many.Backfill(pass, 1, 64, true) }
 
 func startOrReserve(pass fluxgate.Pass) {
 	for {

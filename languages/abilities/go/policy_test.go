@@ -58,7 +58,7 @@ func TestAPassWithoutTheQuestionsIsAskedOneAtATime(t *testing.T) {
 }
 
 func TestWithoutAnythingToAskForEveryRuleStartsWhatFits(t *testing.T) {
-	for _, use := range []string{"resources", "attributes", "flow"} {
+	for _, use := range []string{"backfill", "resources", "attributes", "flow"} {
 		if err := configure(fluxgate.Settings{"use": use}); err != nil {
 			t.Fatal(err)
 		}

@@ -28,6 +28,10 @@ const rules = {
         }
     },
 
+    backfill() {
+        many.backfill(1, 64, true);
+    },
+
     groups() {
         behind(groups.heads({ fitting: true }));
     },
@@ -93,7 +97,7 @@ let chosen = rules.many;
 
 export const policy = {
     describe() {
-        const help = "many, groups, changed, flow, resources or attributes";
+        const help = "many, backfill, groups, changed, flow, resources or attributes";
         return {
             name: "abilities-js",
             version: "0.1.0",
@@ -104,7 +108,7 @@ export const policy = {
 
     configure(values) {
         const { use } = Object.fromEntries(values);
-        if (!Object.hasOwn(rules, use)) throw "`use` must be many, groups, changed, flow, resources or attributes";
+        if (!Object.hasOwn(rules, use)) throw "`use` must be many, backfill, groups, changed, flow, resources or attributes";
         chosen = rules[use];
     },
 };

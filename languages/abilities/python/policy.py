@@ -23,6 +23,10 @@ def start_or_reserve() -> None:
             return
 
 
+def backfill() -> None:
+    many.backfill(1, 64, holds=True)
+
+
 kept = groups.Kept()
 
 
@@ -97,6 +101,7 @@ def group_first() -> None:
 
 RULES = {
     "many": start_or_reserve,
+    "backfill": backfill,
     "groups": by_group,
     "changed": by_kept,
     "flow": below_half,
@@ -109,7 +114,7 @@ chosen = start_or_reserve
 
 class Policy(exports.Policy):
     def describe(self) -> Description:
-        key = ConfigKey("use", ConfigKind.TEXT, "many", "many, groups, changed, flow, resources or attributes")
+        key = ConfigKey("use", ConfigKind.TEXT, "many", "many, backfill, groups, changed, flow, resources or attributes")
         summary = "what the contract gained after its first release, in Python"
         return Description(name="abilities-python", version="0.1.0", summary=summary, config=[key])
 
@@ -118,7 +123,7 @@ class Policy(exports.Policy):
         try:
             chosen = RULES[dict(values)["use"]]
         except KeyError:
-            raise Err("`use` must be many, groups, changed, flow, resources or attributes")
+            raise Err("`use` must be many, backfill, groups, changed, flow, resources or attributes")
 
 
 class Scheduling(exports.Scheduling):

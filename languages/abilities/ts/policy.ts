@@ -36,6 +36,10 @@ const rules: Record<string, () => void> = {
         }
     },
 
+    backfill() {
+        many.backfill(1, 64, true);
+    },
+
     groups() {
         behind(groups.heads({ fitting: true }));
     },
@@ -101,7 +105,7 @@ let chosen = rules.many;
 
 export const policy: Policy = {
     describe() {
-        const help = "many, groups, changed, flow, resources or attributes";
+        const help = "many, backfill, groups, changed, flow, resources or attributes";
         return {
             name: "abilities-ts",
             version: "0.1.0",
@@ -112,7 +116,7 @@ export const policy: Policy = {
 
     configure(values) {
         const { use } = Object.fromEntries(values);
-        if (!Object.hasOwn(rules, use)) throw "`use` must be many, groups, changed, flow, resources or attributes";
+        if (!Object.hasOwn(rules, use)) throw "`use` must be many, backfill, groups, changed, flow, resources or attributes";
         chosen = rules[use];
     },
 };

@@ -108,7 +108,19 @@ pub struct Factors<'a> {
     by_user: &'a ByUser,
 }
 
+/// The memory of [`Factors`].
+#[derive(Debug, Default)]
+pub struct Lists {
+    used: Vec<f64>,
+    known: Vec<f64>,
+}
+
 impl Factors<'_> {
+    /// The memory, for the factors of another time.
+    pub fn into_lists(self) -> Lists {
+        Lists { used: self.used, known: self.known }
+    }
+
     /// The factor of the account of a user; 1 for a user of whom no job was seen.
     pub fn of(&mut self, user: u32) -> f64 {
         let Some(account) = self.by_user.get(user) else { return 1.0 };
@@ -231,10 +243,13 @@ impl Accounts {
 
     /// The fair-share factors of the accounts at this time.
     #[inline(never)]
-    pub fn factors(&self, now: f64, damping: f64) -> Factors<'_> {
-        let used = self.used.by_account(now);
+    pub fn factors(&self, now: f64, damping: f64, lists: Lists) -> Factors<'_> {
+        let Lists { mut used, mut known } = lists;
+        self.used.by_account(now, &mut used);
         let all_used = used.iter().sum();
-        let (known, scale) = (vec![f64::NAN; used.len()], self.all_shares / damping);
+        known.clear();
+        known.resize(used.len(), f64::NAN);
+        let scale = self.all_shares / damping;
         Factors { used, all_used, shares: &self.shares, scale, known, by_user: &self.by_user }
     }
 

@@ -6,7 +6,7 @@ mod accounts;
 mod decay;
 mod usage;
 
-use accounts::Accounts;
+use accounts::{Accounts, Lists};
 use fluxgate_guest::backfill::{self, DEPTH_MAX};
 use fluxgate_guest::groups::Heads;
 use fluxgate_guest::prelude::*;
@@ -68,6 +68,7 @@ pub struct Multifactor {
     damping: f64,
     accounts: Accounts,
     heads: Heads,
+    lists: Lists,
     /// Number of waiting jobs that get a reservation in one pass.
     depth: u32,
     /// Number of waiting jobs that are considered; 0: all.
@@ -84,6 +85,7 @@ impl Default for Multifactor {
             damping: 1.0,
             accounts: Accounts::default(),
             heads: Heads::default(),
+            lists: Lists::default(),
             depth: 1,
             window: 0,
         }
@@ -204,10 +206,13 @@ impl Scheduling for Multifactor {
         let now = pass.now();
         let cores = if self.weights.size > 0.0 { pass.totals().cores } else { 0 };
         let mut heads = std::mem::take(&mut self.heads);
+        let mut lists = Some(std::mem::take(&mut self.lists));
         // In most passes no two jobs have to be compared.
         let (mut factors, mut last) = (None, Last::default());
         let score = |job: &Job| {
-            let factors = factors.get_or_insert_with(|| self.accounts.factors(now, self.damping));
+            let factors = factors.get_or_insert_with(|| {
+                self.accounts.factors(now, self.damping, lists.take().unwrap_or_default())
+            });
             self.score(now, cores, factors.of(job.userid), job, &mut last)
         };
         match self.window {
@@ -217,6 +222,7 @@ impl Scheduling for Multifactor {
             }
             window => backfill::by_score(pass, self.depth, window, score),
         }
+        self.lists = factors.map(accounts::Factors::into_lists).or(lists).unwrap_or_default();
         self.heads = heads;
     }
 }

@@ -120,7 +120,7 @@ fn a_start_that_is_made_again_counts_once() {
     accounts.waits(&job(3, 3));
     accounts.starts(3, 20.0);
     let factors = |accounts: &Accounts| {
-        let mut factors = accounts.factors(50.0, 1.0);
+        let mut factors = accounts.factors(50.0, 1.0, Lists::default());
         [1, 2, 3].map(|user| factors.of(user).to_bits())
     };
     let found = factors(&accounts);
@@ -163,8 +163,8 @@ fn factors_after_a_thousand_half_lives() {
     accounts.starts(1, 0.0);
     accounts.ends(1, 1.0);
     for now in [2.0, 900.0, 1020.0, 1060.0, 1e6] {
-        let mut factors = accounts.factors(now, 1.0);
-        let nothing_left = accounts.factors(now, 1.0).of(1) == 1.0;
+        let mut factors = accounts.factors(now, 1.0, Lists::default());
+        let nothing_left = accounts.factors(now, 1.0, Lists::default()).of(1) == 1.0;
         assert_eq!((factors.of(1), factors.of(2)), (if nothing_left { 1.0 } else { 0.25 }, 1.0), "{now}");
         assert!(!nothing_left || now > 1000.0);
     }

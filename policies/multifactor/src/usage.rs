@@ -123,8 +123,8 @@ impl Usage {
         self.accounts[job.account].ended += f64::from(job.cores) * more;
     }
 
-    /// Decayed core-seconds by account at this time.
-    pub fn by_account(&self, now: f64) -> Vec<f64> {
+    /// Fills a list with decayed core-seconds by account at this time.
+    pub fn by_account(&self, now: f64, used: &mut Vec<f64>) {
         let seconds = now - self.at.unwrap_or(now);
         let left = self.decay.left(seconds);
         let each = |of: &Account| {
@@ -132,7 +132,8 @@ impl Usage {
             // `f64::max` is a call in a component.
             of.ended * left + if running > 0.0 { running } else { 0.0 }
         };
-        self.accounts.iter().map(each).collect()
+        used.clear();
+        used.extend(self.accounts.iter().map(each));
     }
 
     /// Sets decayed core-seconds of ended jobs, by account and with their time. `running` are all running jobs.
@@ -165,6 +166,13 @@ mod tests {
     fn random(state: &mut u64) -> f64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 40) as f64 / (1u64 << 24) as f64
+    }
+
+    /// Decayed core-seconds by account at this time.
+    fn by_account(usage: &Usage, now: f64) -> Vec<f64> {
+        let mut used = Vec::new();
+        usage.by_account(now, &mut used);
+        used
     }
 
     /// The usage of a job at this time by the definition.
@@ -201,7 +209,7 @@ mod tests {
                 for (job, end) in &all {
                     expected[job.account] += usage_of(decay, *job, *end, now + 5.0);
                 }
-                for (found, expected) in usage.by_account(now + 5.0).into_iter().zip(expected) {
+                for (found, expected) in by_account(&usage, now + 5.0).into_iter().zip(expected) {
                     let wrong = (found - expected).abs() / (1.0 + expected);
                     assert!(wrong < 1e-9, "{half_life}: {found} for {expected}");
                 }
@@ -211,7 +219,7 @@ mod tests {
                     (0..5).for_each(|_| again.add_account());
                     again.restore(&ended, running.iter().rev().copied());
                     let bits = |of: &Usage| {
-                        of.by_account(now + 77.0).into_iter().map(f64::to_bits).collect::<Vec<_>>()
+                        by_account(of, now + 77.0).into_iter().map(f64::to_bits).collect::<Vec<_>>()
                     };
                     assert_eq!(bits(&again), bits(&usage), "what was saved tells all of it");
                 }
@@ -227,13 +235,13 @@ mod tests {
         usage.reach(5.0, [].into_iter());
         usage.starts(job);
         let full = 3.0 * (1.0 / std::f64::consts::LN_2);
-        assert_eq!(usage.by_account(1e12), [full]);
+        assert_eq!(by_account(&usage, 1e12), [full]);
         usage.reach(1e12, [job].into_iter());
-        assert_eq!(usage.by_account(1e12), [full]);
+        assert_eq!(by_account(&usage, 1e12), [full]);
         usage.ends(job, 1e12);
-        assert_eq!(usage.by_account(1e12), [full]);
-        assert_eq!(usage.by_account(1e12 + 1.0), [full / 2.0]);
+        assert_eq!(by_account(&usage, 1e12), [full]);
+        assert_eq!(by_account(&usage, 1e12 + 1.0), [full / 2.0]);
         usage.reach(2e12, [].into_iter());
-        assert_eq!(usage.by_account(2e12), [0.0]);
+        assert_eq!(by_account(&usage, 2e12), [0.0]);
     }
 }

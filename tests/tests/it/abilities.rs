@@ -78,19 +78,22 @@ fn starts(args: &[&str]) -> Vec<(u64, f64)> {
 }
 
 #[test]
-fn many_candidates_at_once_make_the_schedule_of_conservative() {
+fn many_candidates_at_once_make_the_schedules_of_conservative_and_easy() {
     let workload = made_up(1200);
     let machine = Machine::from_header(&workload.header).unwrap();
     let of = |compiled: &Compiled, config: &[(&str, &str)]| {
         let config = config.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         schedule(&workload, &machine, Box::new(compiled.instantiate(&config).unwrap()))
     };
-    let expected = of(&compile(&policies().join("conservative.wasm")), &[("renew", "queue")]);
-    assert_eq!(expected.len(), workload.jobs.len());
-    for built in built() {
-        let found = of(built.compiled(), &[("use", "many")]);
-        let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
-        assert!(differs.is_none() && found.len() == expected.len(), "{}: {differs:?}", built.file.display());
+    let uses = [("many", "conservative", &[("renew", "queue")][..]), ("backfill", "easy", &[])];
+    for (rule, policy, config) in uses {
+        let expected = of(&compile(&policies().join(format!("{policy}.wasm"))), config);
+        assert_eq!(expected.len(), workload.jobs.len());
+        for built in built() {
+            let (found, file) = (of(built.compiled(), &[("use", rule)]), built.file.display());
+            let differs = found.iter().zip(&expected).find(|(found, expected)| found != expected);
+            assert!(differs.is_none() && found.len() == expected.len(), "{file}, {rule}: {differs:?}");
+        }
     }
 }
 

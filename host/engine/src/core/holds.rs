@@ -13,6 +13,7 @@ use super::Core;
 use super::job::Job;
 use super::scope::QueueId;
 use crate::order::{OrderKey, Slot};
+use crate::reason::Reason;
 
 impl Core {
     /// True if the last pass of a queue holds at this time, beside the jobs that were submitted since; then no pass of it is due. Only
@@ -75,6 +76,10 @@ impl Core {
             return true;
         }
         let (request, end) = (request.clone(), self.expected_end(now, *duration));
-        self.resources.delay_by_counts(&request, now, end).is_some()
+        let delayed = self.resources.delay_by_counts(&request, now, end);
+        if let Some((reserved, _)) = delayed {
+            self.set_reason(slot, Reason::Delays(reserved));
+        }
+        delayed.is_some()
     }
 }
