@@ -362,7 +362,7 @@ fn what_is_no_setting_is_refused() {
         let why =
             built.compiled().instantiate(&config).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(
-            why.contains("`use` must be many, groups, changed, flow, resources or attributes"),
+            why.contains("`use` must be many, backfill, groups, changed, flow, resources or attributes"),
             "{}: {why}",
             built.file.display()
         );
