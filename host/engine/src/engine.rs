@@ -283,8 +283,7 @@ impl Engine {
     }
 
     /// Turns windows that begin or end, advances swaps, and makes a pass for each queue that is due, but where the last pass holds beside
-    /// the jobs that were submitted since (see [`Pass::holds`]). The driver
-    /// carries out the returned actions in order.
+    /// the jobs that were submitted since (see [`Pass::holds`]). The driver carries out the returned actions in order.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
         self.core.passed.clear();
