@@ -43,12 +43,26 @@ pub fn in_queue_order_at(pass: &mut dyn Pass, depth: u32, place: Option<Placemen
     if place.is_none() {
         pass.backfill(depth, PASSED_OVER_MAX, false);
     } else if heads(pass, depth, PASSED_OVER_MAX, place, &mut |pass| pass.next()) {
-        while let Some(job) = pass.next_fitting() {
-            if start(pass, job, place) == Err(Refusal::Limit) {
-                return;
-            }
+        rest(pass, place);
+    }
+}
+
+/// [`Pass::backfill`] without `holds`, one question after the other: for implementations of [`Pass`].
+pub fn one_by_one<P: Pass + ?Sized>(pass: &mut P, reservations: u32, unknown: u32) -> bool {
+    match pass.start_or_reserve_next(reservations, unknown) {
+        true => rest(pass, None),
+        false => reservations == 0,
+    }
+}
+
+/// Step 2. False if a bound of the host is reached.
+fn rest<P: Pass + ?Sized>(pass: &mut P, place: Option<Placement>) -> bool {
+    while let Some(job) = pass.next_fitting() {
+        if start(pass, job, place) == Err(Refusal::Limit) {
+            return false;
         }
     }
+    true
 }
 
 fn start<P: Pass + ?Sized>(pass: &mut P, job: Candidate, place: Option<Placement>) -> Result<(), Refusal> {

@@ -148,23 +148,15 @@ pub trait Pass {
         crate::backfill::heads(self, reservations, unknown, None, &mut |pass| pass.next())
     }
     /// A whole pass in the order of the queue: [`Pass::start_or_reserve_next`], and if it is true [`Pass::start`] of what
-    /// [`Pass::next_fitting`] gives, over and over. False if a bound of the host is reached, or, with reservations, if no candidate
-    /// is left for one.
+    /// [`Pass::next_fitting`] gives, over and over. False, with reservations, if a bound of the host is reached or no candidate is
+    /// left for one.
     ///
     /// With `holds`, the policy would ask nothing but the same again in a pass that only submissions require. The host may leave out
     /// such a pass, if each job that was submitted comes after the candidates that were started or reserved in turn, and
     /// cannot start now: all decisions are the same without it.
     fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> bool {
         let _ = holds;
-        if !self.start_or_reserve_next(reservations, unknown) {
-            return reservations == 0;
-        }
-        while let Some(job) = self.next_fitting() {
-            if self.start(job) == Err(Refusal::Limit) {
-                return false;
-            }
-        }
-        true
+        crate::backfill::one_by_one(self, reservations, unknown)
     }
     /// Makes the reservations of the last pass of this queue anew: [`Pass::start_or_reserve`] of each, in the order of their starts,
     /// and of equal starts in the order of the queue. Returns the jobs that have another start than before, with the start as

@@ -193,10 +193,6 @@ impl Core {
 
     /// The queue of this name, which is added if necessary; `None` above the bound of queues.
     pub(crate) fn queue_id(&mut self, name: &str) -> Option<QueueId> {
-        // Mostly there is one.
-        if self.queues.first().is_some_and(|first| first.name == name) {
-            return Some(0);
-        }
         if let Some(id) = self.queue_ids.get(name) {
             return Some(*id);
         }

@@ -300,7 +300,7 @@ impl Engine {
         self.core.unpark_helped();
         let mut reservation_lost = None;
         for index in 0..self.core.queues.len() {
-            if self.core.queues[index].is_due(now) && !self.core.holds(index as QueueId, now) {
+            if self.core.queues[index].is_due(now) && !self.core.leave_out_pass(index as QueueId, now) {
                 let interrupted = self.core.stats.interrupted;
                 self.core.passed.push(index as QueueId);
                 if self.run_pass(index as QueueId, now, &mut out) {

@@ -315,19 +315,11 @@ impl guest::Pass for TwinPass {
         starts
     }
     fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> bool {
-        if self.start_or_reserve_next(reservations, unknown) {
-            while let Some(candidate) = self.next_fitting() {
-                if self.start(candidate) == Err(guest::Refusal::Limit) {
-                    return false;
-                }
-            }
-        } else if reservations > 0 {
-            return false;
-        }
-        if holds {
+        let whole = guest::backfill::one_by_one(self, reservations, unknown);
+        if whole && holds {
             self.pass.holds();
         }
-        true
+        whole
     }
     fn start_or_reserve_next(&mut self, reservations: u32, unknown: u32) -> bool {
         let mut turns = engine::Turns::new(reservations, unknown);

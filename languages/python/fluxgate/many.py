@@ -44,7 +44,7 @@ def start_or_reserve_next(reservations: int, unknown: int) -> bool:
 def backfill(reservations: int, unknown: int, *, holds: bool) -> bool:
     """A whole pass in the order of the queue: :func:`start_or_reserve_next`, then each job starts that ``pass_.next_fitting()`` gives.
 
-    False if a bound of the host is reached, or, with reservations, if no candidate is left for one. With `holds`, this policy would
+    False, with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy would
     ask nothing but the same again in a pass that only submissions require: the host may leave out such a pass, if all decisions
     are the same without it.
     """

@@ -206,13 +206,12 @@ impl Scheduling for Multifactor {
         let now = pass.now();
         let cores = if self.weights.size > 0.0 { pass.totals().cores } else { 0 };
         let mut heads = std::mem::take(&mut self.heads);
-        let mut lists = Some(std::mem::take(&mut self.lists));
+        let mut lists = std::mem::take(&mut self.lists);
         // In most passes no two jobs have to be compared.
         let (mut factors, mut last) = (None, Last::default());
         let score = |job: &Job| {
-            let factors = factors.get_or_insert_with(|| {
-                self.accounts.factors(now, self.damping, lists.take().unwrap_or_default())
-            });
+            let factors = factors
+                .get_or_insert_with(|| self.accounts.factors(now, self.damping, std::mem::take(&mut lists)));
             self.score(now, cores, factors.of(job.userid), job, &mut last)
         };
         match self.window {
@@ -222,7 +221,7 @@ impl Scheduling for Multifactor {
             }
             window => backfill::by_score(pass, self.depth, window, score),
         }
-        self.lists = factors.map(accounts::Factors::into_lists).or(lists).unwrap_or_default();
+        self.lists = factors.map_or(lists, accounts::Factors::into_lists);
         self.heads = heads;
     }
 }

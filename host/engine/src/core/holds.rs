@@ -10,59 +10,43 @@
 //! [`Pass::holds`]: crate::Pass::holds
 
 use super::Core;
-use super::job::Job;
 use super::scope::QueueId;
-use crate::order::{OrderKey, Slot};
-use crate::reason::Reason;
+use crate::order::Slot;
 
 impl Core {
-    /// True if the last pass of a queue holds at this time, beside the jobs that were submitted since; then no pass of it is due. Only
-    /// where no pass is asked to tell something: annotations, or a trace.
-    pub(crate) fn holds(&mut self, queue: QueueId, now: f64) -> bool {
+    /// Leaves the pass of a queue out if the last one holds at this time, beside the jobs that were submitted since; false if a pass is to
+    /// be made. None is left out that is asked to tell something: annotations, or a trace.
+    pub(crate) fn leave_out_pass(&mut self, queue: QueueId, now: f64) -> bool {
         let of = &self.queues[queue as usize];
         let Some((id, near)) = of.holds else { return false };
         let bounded = !self.config.queue_bounds.is_empty() || !self.windows.is_empty();
-        if bounded
-            || self.config.annotate
-            || self.tracing.is_some()
-            || of.wake.is_some_and(|wake| wake <= now)
-        {
+        let tells = self.config.annotate || self.tracing.is_some();
+        if bounded || tells || of.wake.is_some_and(|wake| wake <= now) {
             return false;
         }
-        let Some(last) = self.slot_near(id, near).and_then(|slot| self.key_of(slot)) else { return false };
-        let fresh = std::mem::take(&mut self.queues[queue as usize].fresh);
-        let behind = |this: &Self, slot| this.key_of(slot).is_some_and(|key| key > last);
+        let Some(last) = self.slot_near(id, near).and_then(|slot| self.place_in_order(slot)) else {
+            return false;
+        };
+        let mut fresh = std::mem::take(&mut self.queues[queue as usize].fresh);
+        let behind = |this: &Self, slot| this.place_in_order(slot).is_some_and(|place| place > last);
         let mut holds = fresh.iter().all(|slot| behind(self, *slot) && self.must_wait(*slot, now));
         holds = holds && self.reservations_hold(queue, now);
         let of = &mut self.queues[queue as usize];
-        of.fresh = fresh;
         if holds {
-            of.fresh.clear();
+            fresh.clear();
             of.dirty = false;
         }
+        of.fresh = fresh;
         holds
-    }
-
-    /// The place of a waiting job in the order of its queue.
-    fn key_of(&self, slot: Slot) -> Option<OrderKey> {
-        let job = self.job(slot)?;
-        Some(job.ordered_by(job.key_in(&self.queues[job.queue as usize])?))
     }
 
     /// True if a pass would give the reservations of the queue the same starts again, without a search.
     fn reservations_hold(&mut self, queue: QueueId, now: f64) -> bool {
-        if self.queues.iter().zip(0..).any(|(other, id)| id != queue && !other.reserved.is_empty()) {
-            return false;
-        }
-        let Core { queues, resources, .. } = self;
-        let of = &queues[queue as usize];
-        if of.reserved.is_empty() {
+        if self.queues.iter().all(|queue| queue.reserved.is_empty()) {
             return true;
         }
-        if !resources.can_renew(now) || of.reserved_in != Some(resources.reservations_state()) {
-            return false;
-        }
-        self.queues[queue as usize].reserved.iter().all(|(id, near)| {
+        let keep = self.can_renew(queue, now) && self.is_reserved_in_order(queue);
+        keep && self.queues[queue as usize].reserved.iter().all(|(id, near)| {
             let job = self.slot_near(*id, *near).and_then(|slot| self.job(slot));
             job.is_some_and(|job| job.can_be_renewed() && job.t_estimate().is_some_and(|start| start > now))
         })
@@ -70,16 +54,8 @@ impl Core {
 
     /// True if counts show that a waiting job cannot start now.
     fn must_wait(&mut self, slot: Slot, now: f64) -> bool {
-        let Some(Job { queue, class, request, duration, .. }) = self.job(slot) else { return false };
-        let parked = self.queues[*queue as usize].class(*class).is_some_and(|class| class.parked);
-        if parked || !self.resources.could_fit_counts(request) {
-            return true;
-        }
-        let (request, end) = (request.clone(), self.expected_end(now, *duration));
-        let delayed = self.resources.delay_by_counts(&request, now, end);
-        if let Some((reserved, _)) = delayed {
-            self.set_reason(slot, Reason::Delays(reserved));
-        }
-        delayed.is_some()
+        let Some(job) = self.job(slot) else { return false };
+        let parked = self.queues[job.queue as usize].class(job.class).is_some_and(|class| class.parked);
+        parked || !self.resources.could_fit_counts(&job.request) || self.delayed(slot, now).is_some()
     }
 }

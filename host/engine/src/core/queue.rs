@@ -42,7 +42,7 @@ pub(crate) struct Queue {
     /// A change requires a pass.
     pub(crate) dirty: bool,
     /// The last candidate that the last pass took in turn, if only submissions have changed something since, and the policy would decide
-    /// the same again; see [`Core::holds`](super::Core::holds).
+    /// the same again; see [`Core::leave_out_pass`](super::Core::leave_out_pass).
     pub(crate) holds: Option<(JobId, Slot)>,
     /// The time at which the policy asked for a pass.
     pub(crate) wake: Option<f64>,

@@ -63,6 +63,19 @@ impl<'a> Rule<'a> {
     }
 }
 
+impl Core {
+    /// If counts alone show that a waiting job would delay a reservation if it started now: the latest end with which it would not. It is
+    /// the reason why the job waits.
+    pub(crate) fn delayed(&mut self, slot: Slot, now: f64) -> Option<f64> {
+        let job = self.job(slot)?;
+        let (request, duration) = (job.request.clone(), job.duration);
+        let end = self.expected_end(now, duration);
+        let (reserved, latest) = self.resources.delay_by_counts(&request, now, end)?;
+        self.set_reason(slot, Reason::Delays(reserved));
+        Some(latest)
+    }
+}
+
 impl Pass {
     /// The next candidate in order that is neither started nor reserved in this pass. `None` if there is no other, at the bound
     /// [`candidates_per_pass_max`](crate::Config::candidates_per_pass_max), or when the pass is interrupted.
@@ -135,13 +148,9 @@ impl Pass {
     /// are then left out too.
     pub(super) fn would_delay(&mut self, slot: Slot) -> bool {
         let Some(job) = self.core.job(slot) else { return true };
-        let (request, duration) = (job.request.clone(), job.duration);
-        let end = self.core.expected_end(self.now, duration);
-        let Some((reserved, latest)) = self.core.resources.delay_by_counts(&request, self.now, end) else {
-            return false;
-        };
+        let request = job.request.clone();
+        let Some(latest) = self.core.delayed(slot, self.now) else { return false };
         self.note_delay(&request, latest);
-        self.set_reason(slot, Reason::Delays(reserved));
         self.lists.passed_over.push(slot);
         true
     }

@@ -22,19 +22,34 @@ use crate::standing::Standing;
 impl Core {
     /// Drops the reservations of a queue before its next pass, or leaves them to it, if it can make them anew.
     pub(crate) fn release_reservations(&mut self, queue: QueueId, now: f64) {
-        let Core { queues, resources, .. } = self;
-        let others = queues.iter().zip(0..).any(|(other, id)| id != queue && !other.reserved.is_empty());
-        let reserved = &queues[queue as usize].reserved;
-        if others || reserved.is_empty() || !self.config.queue_bounds.is_empty() || !resources.can_renew(now)
-        {
-            resources.unreserve_all(reserved.iter().map(|(id, _)| *id));
+        if !self.can_renew(queue, now) {
+            let Core { queues, resources, .. } = self;
+            resources.unreserve_all(queues[queue as usize].reserved.iter().map(|(id, _)| *id));
             return;
         }
-        resources.offer_reservations();
-        let made_in = queues[queue as usize].reserved_in;
-        let unchanged = made_in == Some(resources.reservations_state());
-        let count = resources.reservation_count();
+        self.resources.offer_reservations();
+        let count = self.resources.reservation_count();
+        let unchanged = self.is_reserved_in_order(queue);
         self.standing = if unchanged { Standing::unchanged(count) } else { Standing::new(count) };
+    }
+
+    /// True if a queue has all reservations, and a pass can make them anew one by one.
+    pub(crate) fn can_renew(&mut self, queue: QueueId, now: f64) -> bool {
+        let Core { queues, resources, .. } = self;
+        let others = queues.iter().zip(0..).any(|(other, id)| id != queue && !other.reserved.is_empty());
+        let none = queues[queue as usize].reserved.is_empty();
+        !others && !none && self.config.queue_bounds.is_empty() && resources.can_renew(now)
+    }
+
+    /// True if the reservations of a queue keep their starts when they are made anew in the order of its last pass, until these come.
+    pub(crate) fn is_reserved_in_order(&mut self, queue: QueueId) -> bool {
+        self.queues[queue as usize].reserved_in == Some(self.resources.reservations_state())
+    }
+
+    /// The place of a waiting job in the order of its queue.
+    pub(crate) fn place_in_order(&self, slot: Slot) -> Option<OrderKey> {
+        let job = self.job(slot)?;
+        Some(job.ordered_by(job.key_in(&self.queues[job.queue as usize])?))
     }
 }
 
@@ -205,15 +220,9 @@ impl Pass {
         let mut turns: Vec<(f64, Slot)> = reserved.map(turn).collect::<Option<_>>()?;
         turns.sort_by(|a, b| a.0.total_cmp(&b.0));
         for equal in turns.chunk_by_mut(|a, b| a.0 == b.0).filter(|equal| equal.len() > 1) {
-            equal.sort_by_cached_key(|(_, slot)| self.place_in_order(*slot));
+            equal.sort_by_cached_key(|(_, slot)| self.core.place_in_order(*slot));
         }
         Some(turns.into_iter().map(|(_, slot)| self.offer(slot)).collect())
-    }
-
-    /// The place of a job in the order of its queue.
-    fn place_in_order(&self, slot: Slot) -> Option<OrderKey> {
-        let job = self.core.job(slot)?;
-        Some(job.ordered_by(job.key_in(&self.core.queues[self.queue as usize])?))
     }
 
     /// Makes all reservations of the last pass anew as they are.

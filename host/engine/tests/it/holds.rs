@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_engine::{Config, Engine, Event, Pass, PolicyError, Refusal};
+use fluxgate_formats::JobId;
 use fluxgate_formats::jobspec::{Jobspec, Simple};
-use fluxgate_formats::{Idset, JobId};
 use proptest::prelude::*;
 
+use crate::changes::Change;
 use crate::common::{Script, alloc, cores, free, machine, started, submit};
 
 /// Backfilling with so many reservations, which says that it `holds` if no candidate is left to reserve.
@@ -122,15 +123,8 @@ fn a_decision_after_it_takes_it_back() {
 enum Op {
     /// A job of so many cores, or whole nodes, and seconds is submitted, with a priority; 0 seconds is no limit.
     Come(u32, bool, u16, u32),
-    /// The running job at this position ends.
-    End(usize),
-    Cancel(usize),
-    Prioritize(usize, u32),
-    Node(u32, bool),
+    Change(Change),
     InstanceEnd(u16),
-    Later(u8),
-    /// The running jobs whose end comes first end then.
-    OnTime,
     /// The engine resumes from a checkpoint.
     Resume,
     Swap,
@@ -141,13 +135,13 @@ fn op() -> impl Strategy<Value = Op> {
         12 => (1..=8u32, prop::bool::weighted(0.1), 1..90u16, prop_oneof![9 => Just(16u32), 1 => 15..18u32])
             .prop_map(|(n, nodes, seconds, priority)| Op::Come(n, nodes, seconds, priority)),
         1 => (1..=8u32).prop_map(|n| Op::Come(n, false, 0, 16)),
-        3 => (0..20usize).prop_map(Op::End),
-        1 => (0..20usize).prop_map(Op::Cancel),
-        1 => (0..20usize, 1..31u32).prop_map(|(at, priority)| Op::Prioritize(at, priority)),
-        1 => (0..4u32, prop::bool::weighted(0.8)).prop_map(|(node, up)| Op::Node(node, up)),
+        3 => (0..20usize).prop_map(|n| Op::Change(Change::End(n))),
+        1 => (0..20usize).prop_map(|n| Op::Change(Change::Cancel(n))),
+        1 => (0..20usize, 1..31u32).prop_map(|(at, priority)| Op::Change(Change::Prioritize(at, priority))),
+        1 => (0..4u32, prop::bool::weighted(0.8)).prop_map(|(node, up)| Op::Change(Change::Node(node, up))),
         1 => prop_oneof![Just(0), 50..300u16].prop_map(Op::InstanceEnd),
-        4 => (1..9u8).prop_map(Op::Later),
-        3 => Just(Op::OnTime),
+        4 => (1..9u8).prop_map(|n| Op::Change(Change::Later(n))),
+        3 => Just(Op::Change(Change::OnTime)),
         1 => Just(Op::Resume),
         1 => Just(Op::Swap),
     ]
@@ -177,9 +171,6 @@ proptest! {
         let mut sides = [true, true, false].map(|holds| under(depth, shortest, holds));
         let (mut now, mut next, mut specs) = (1.0, 1, BTreeMap::new());
         for (op, pass) in ops {
-            let running: Vec<(f64, JobId)> = sides[2].running_jobs().map(|job| (job.end, job.id)).collect();
-            let waiting: Vec<JobId> = sides[2].pending_ids().collect();
-            let at = |at: usize, all: &[JobId]| all.get(at % all.len().max(1)).copied();
             let mut events = Vec::new();
             match op {
                 Op::Come(n, nodes, seconds, urgency) => {
@@ -192,24 +183,9 @@ proptest! {
                     events.push(event);
                     next += 1;
                 }
-                Op::End(place) => {
-                    let ids: Vec<JobId> = running.iter().map(|(_, id)| *id).collect();
-                    events.extend(at(place, &ids).map(|id| free(id.0)));
-                }
-                Op::Cancel(place) => events.extend(at(place, &waiting).map(|id| Event::Cancel { id })),
-                Op::Prioritize(place, priority) => {
-                    events.extend(at(place, &waiting).map(|id| Event::Prioritize { jobs: vec![(id, priority)] }));
-                }
-                Op::Node(node, true) => events.push(Event::Up(Idset::from_iter([node]))),
-                Op::Node(node, false) => events.push(Event::Down(Idset::from_iter([node]))),
+                Op::Change(change) => events = change.events(&sides[2], &mut now),
                 Op::InstanceEnd(0) => events.push(Event::InstanceExpiration(0.0)),
                 Op::InstanceEnd(by) => events.push(Event::InstanceExpiration(now + f64::from(by))),
-                Op::Later(seconds) => now += f64::from(seconds),
-                Op::OnTime => {
-                    let first = running.iter().map(|(end, _)| *end).filter(|end| *end >= now).min_by(f64::total_cmp);
-                    now = first.filter(|end| end.is_finite()).unwrap_or(now);
-                    events.extend(running.iter().filter(|(end, _)| *end == now).map(|(_, id)| free(id.0)));
-                }
                 Op::Resume => {
                     if let Some((checkpoint, _)) = sides[1].checkpoint() {
                         let policy = Box::new(script(depth, shortest, true));

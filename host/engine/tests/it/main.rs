@@ -3,6 +3,7 @@
 mod annotated;
 mod audit;
 mod bounds;
+mod changes;
 mod checkpoint;
 mod common;
 mod either;

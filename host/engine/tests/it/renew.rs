@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fluxgate_engine::{Action, Engine, Event, Pass, PolicyError};
-use fluxgate_formats::{Idset, JobId};
+use fluxgate_formats::JobId;
 use proptest::prelude::*;
 
+use crate::changes::Change;
 use crate::common::{Script, alloc, cores, engine, free, started, submit};
 
 /// Expedited, RFC 27.
@@ -151,26 +152,19 @@ fn a_policy_renews_what_it_made_in_the_last_pass() {
 enum Op {
     /// A job of so many cores and seconds is submitted; 0 seconds is no limit.
     Come(u32, u8, bool),
-    /// The running job at this position ends.
-    End(usize),
-    Cancel(usize),
-    Prioritize(usize, u32),
-    Node(u32, bool),
-    Later(u8),
-    /// The running jobs whose end comes first end then.
-    OnTime,
+    Change(Change),
 }
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
         8 => (1..=8u32, 1..40u8, prop::bool::weighted(0.03)).prop_map(|(n, d, x)| Op::Come(n, d, x)),
         1 => (1..=8u32).prop_map(|n| Op::Come(n, 0, false)),
-        3 => (0..20usize).prop_map(Op::End),
-        1 => (0..20usize).prop_map(Op::Cancel),
-        1 => (0..20usize, prop_oneof![4 => 1..31u32, 1 => Just(EXPEDITED)]).prop_map(|(at, p)| Op::Prioritize(at, p)),
-        1 => (0..4u32, prop::bool::weighted(0.8)).prop_map(|(node, up)| Op::Node(node, up)),
-        4 => (1..6u8).prop_map(Op::Later),
-        4 => Just(Op::OnTime),
+        3 => (0..20usize).prop_map(|n| Op::Change(Change::End(n))),
+        1 => (0..20usize).prop_map(|n| Op::Change(Change::Cancel(n))),
+        1 => (0..20usize, prop_oneof![4 => 1..31u32, 1 => Just(EXPEDITED)]).prop_map(|(at, p)| Op::Change(Change::Prioritize(at, p))),
+        1 => (0..4u32, prop::bool::weighted(0.8)).prop_map(|(node, up)| Op::Change(Change::Node(node, up))),
+        4 => (1..6u8).prop_map(|n| Op::Change(Change::Later(n))),
+        4 => Just(Op::Change(Change::OnTime)),
     ]
 }
 
@@ -184,9 +178,6 @@ proptest! {
         let ((mut keeps, _), (mut plain, _)) = (under(true, 4), under(false, 4));
         let (mut now, mut next) = (1.0, 1);
         for (op, pass) in ops {
-            let running: Vec<(f64, JobId)> = plain.running_jobs().map(|job| (job.end, job.id)).collect();
-            let waiting: Vec<JobId> = plain.pending_ids().collect();
-            let at = |at: usize, all: &[JobId]| all.get(at % all.len().max(1)).copied();
             let mut events = Vec::new();
             match op {
                 Op::Come(n, seconds, expedited) => {
@@ -199,22 +190,7 @@ proptest! {
                     events.push(event);
                     next += 1;
                 }
-                Op::End(place) => {
-                    let ids: Vec<JobId> = running.iter().map(|(_, id)| *id).collect();
-                    events.extend(at(place, &ids).map(|id| free(id.0)));
-                }
-                Op::Cancel(place) => events.extend(at(place, &waiting).map(|id| Event::Cancel { id })),
-                Op::Prioritize(place, priority) => {
-                    events.extend(at(place, &waiting).map(|id| Event::Prioritize { jobs: vec![(id, priority)] }));
-                }
-                Op::Node(node, true) => events.push(Event::Up(Idset::from_iter([node]))),
-                Op::Node(node, false) => events.push(Event::Down(Idset::from_iter([node]))),
-                Op::Later(seconds) => now += f64::from(seconds),
-                Op::OnTime => {
-                    let first = running.iter().map(|(end, _)| *end).filter(|end| *end >= now).min_by(f64::total_cmp);
-                    now = first.filter(|end| end.is_finite()).unwrap_or(now);
-                    events.extend(running.iter().filter(|(end, _)| *end == now).map(|(_, id)| free(id.0)));
-                }
+                Op::Change(change) => events = change.events(&plain, &mut now),
             }
             for event in events {
                 let (ours, theirs) = (keeps.step(event.clone(), now), plain.step(event, now));
