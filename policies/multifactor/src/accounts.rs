@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use fluxgate_guest::prelude::*;
 use rustc_hash::FxHashMap;
 
-use crate::decay::Decay;
+use crate::decay::{AT_ONCE, Decay, exp2_each};
 use crate::usage::{Held, Usage};
 
 /// The account of a job, and its cores.
@@ -97,12 +97,12 @@ pub fn number(key: &str, name: &str, text: &str) -> Result<f64, Bad> {
 /// The fair-share factors of the accounts at one time.
 #[derive(Debug, Clone)]
 pub struct Factors<'a> {
-    /// Decayed core-seconds by account, and of all.
+    /// Decayed core-seconds by account.
     used: Vec<f64>,
-    all_used: f64,
     shares: &'a [f64],
-    /// All shares, divided by the damping.
-    scale: f64,
+    /// The exponent of an account with one share, for each of its core-seconds: all shares, negative, divided by the damping and by all
+    /// core-seconds; 0 before any usage.
+    exponent: f64,
     /// Factors that were asked for; NaN for the others.
     known: Vec<f64>,
     by_user: &'a ByUser,
@@ -128,17 +128,22 @@ impl Factors<'_> {
         if known.is_nan() { self.compute(account) } else { known }
     }
 
-    /// The factor of an account, by number: 2^(-(usage / shares) / damping), both as fractions of the total.
+    /// The factor of an account, by number: 2^(-(usage / shares) / damping), both as fractions of the total. Those of the accounts
+    /// beside it are computed with it, which takes hardly longer.
     #[inline(never)]
     fn compute(&mut self, account: usize) -> f64 {
-        let (used, shares) = (self.used[account], self.shares[account]);
-        let factor = match shares > 0.0 {
-            _ if self.all_used <= 0.0 => 1.0,
-            true => crate::decay::exp2(-(used / self.all_used) * self.scale / shares),
-            false => 0.0,
-        };
-        self.known[account] = factor;
-        factor
+        let first = account / AT_ONCE * AT_ONCE;
+        let end = self.shares.len().min(first + AT_ONCE);
+        let mut exponents = [0.0; AT_ONCE];
+        let rows = self.used[first..end].iter().zip(&self.shares[first..end]);
+        for (exponent, (used, shares)) in exponents.iter_mut().zip(rows) {
+            *exponent = used * self.exponent / shares;
+        }
+        let rows = self.known[first..end].iter_mut().zip(&self.shares[first..end]);
+        for (power, (known, shares)) in exp2_each(&exponents).into_iter().zip(rows) {
+            *known = if *shares > 0.0 { power } else { 0.0 };
+        }
+        self.known[account]
     }
 }
 
@@ -246,11 +251,11 @@ impl Accounts {
     pub fn factors(&self, now: f64, damping: f64, lists: Lists) -> Factors<'_> {
         let Lists { mut used, mut known } = lists;
         self.used.by_account(now, &mut used);
-        let all_used = used.iter().sum();
+        let all_used: f64 = used.iter().sum();
         known.clear();
         known.resize(used.len(), f64::NAN);
-        let scale = self.all_shares / damping;
-        Factors { used, all_used, shares: &self.shares, scale, known, by_user: &self.by_user }
+        let exponent = if all_used > 0.0 { -self.all_shares / damping / all_used } else { 0.0 };
+        Factors { used, shares: &self.shares, exponent, known, by_user: &self.by_user }
     }
 
     /// The state as text, one account or job a line.

@@ -25,14 +25,52 @@ const TABLE: [f64; PARTS] = {
     table
 };
 
+/// Numbers whose powers are computed at one time.
+pub const AT_ONCE: usize = 8;
+
+/// True where [`near_exp2`] holds; false for NaN, too.
+fn is_near(x: f64) -> bool {
+    (-1022.0..1022.0).contains(&x)
+}
+
 /// 2 to the power of `x`, to the last digits of f64; 0 far below, infinity far above.
 pub fn exp2(x: f64) -> f64 {
-    // False for NaN, too.
-    if !(-1022.0..1023.0).contains(&x) {
-        return far_exp2(x);
+    if is_near(x) { near_exp2(x) } else { far_exp2(x) }
+}
+
+/// [`exp2`] of each number.
+#[cfg_attr(target_arch = "wasm32", target_feature(enable = "simd128"))]
+pub fn exp2_each(x: &[f64; AT_ONCE]) -> [f64; AT_ONCE] {
+    if !x.iter().all(|x| is_near(*x)) {
+        return x.map(exp2);
     }
+    let mut powers = [0.0; AT_ONCE];
+    for (power, x) in powers.iter_mut().zip(x) {
+        *power = near_exp2(*x);
+    }
+    powers
+}
+
+/// A number to whose last digits the parts of another one are added, so that they are its lowest bits.
+const LAST: f64 = (3u64 << 51) as f64;
+
+/// The series of 2^(y / 64) without its first term: the powers of ln 2 / 64, each divided by the factorial.
+const SERIES: [f64; 5] = {
+    let step = std::f64::consts::LN_2 / PARTS as f64;
+    let mut series = [step; 5];
+    let mut n = 1;
+    while n < series.len() {
+        series[n] = series[n - 1] * step / (n + 1) as f64;
+        n += 1;
+    }
+    series
+};
+
+/// 2 to the power of `x` without a branch, so that a compiler may compute several at one time.
+#[inline(always)]
+fn near_exp2(x: f64) -> f64 {
     let (part, whole) = parts(x);
-    part * power(whole)
+    f64::from_bits(part.to_bits().wrapping_add((whole << 52) as u64))
 }
 
 /// The same where the result is not far from the largest number, or is 0 or no number.
@@ -51,12 +89,16 @@ fn far_exp2(x: f64) -> f64 {
 }
 
 /// Numbers of which the first, times 2 to the power of the second, is 2 to the power of `x`.
+#[inline(always)]
 fn parts(x: f64) -> (f64, i64) {
-    let parts = (x * PARTS as f64 + 0.5).floor();
-    // At most 0.0055, so that the series of e^y without its first term is below 4e-17 behind the fifth.
-    let y = (x - parts / PARTS as f64) * std::f64::consts::LN_2;
-    let more = y * (1.0 + y * (1.0 / 2.0 + y * (1.0 / 6.0 + y * (1.0 / 24.0 + y * (1.0 / 120.0)))));
-    let parts = parts as i64;
+    let x = x * PARTS as f64;
+    let last = x + LAST;
+    let parts = (last.to_bits() as i64).wrapping_sub(LAST.to_bits() as i64);
+    // At most a half, so that the series is below 4e-17 behind its fifth term.
+    let y = x - (last - LAST);
+    let [a, b, c, d, e] = SERIES;
+    let square = y * y;
+    let more = y * ((a + b * y) + square * ((c + d * y) + square * e));
     let part = TABLE[(parts & (PARTS as i64 - 1)) as usize];
     (part + part * more, parts >> PARTS.ilog2())
 }
@@ -126,6 +168,17 @@ mod tests {
             );
         }
         assert_eq!((exp2(-1.0), exp2(0.0), exp2(10.0)), (0.5, 1.0, 1024.0));
+    }
+
+    #[test]
+    fn several_powers_are_those_of_each() {
+        let near: [f64; AT_ONCE] = std::array::from_fn(|n| n as f64 * -1.7 + 0.1);
+        let [mut far, mut no] = [near; 2];
+        (far[3], no[5]) = (-1e9, f64::NAN);
+        for x in [near, far, no] {
+            assert_eq!(exp2_each(&x).map(f64::to_bits), x.map(|x| exp2(x).to_bits()));
+        }
+        assert_eq!((exp2_each(&far)[3], exp2_each(&no)[5].is_nan()), (0.0, true));
     }
 
     /// The closed form is the sum of small slices, each decayed from when it was used.
