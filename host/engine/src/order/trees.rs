@@ -1,245 +1,137 @@
 //! Sorted lists with a search for the next entry that is small enough, without a visit to the others: the jobs of a
 //! class with their cores and requested durations, the classes with those of their jobs.
 //!
-//! One AVL tree for each list (Adelson-Velsky and Landis 1962), sorted by [`OrderKey`]. A node stores the least
-//! numbers below it, so a search costs a logarithm where one of the two numbers decides. All trees are in one vector,
-//! so that a copy of the order for a forecast or a shadow is one copy of memory.
+//! One B+ tree for each list (Bayer and McCreight 1972; Comer 1979), sorted by [`OrderKey`]. An entry of an inner block stores
+//! the least numbers below it, so a search costs a logarithm where one of the two numbers decides. In a million jobs a search mostly
+//! waits for memory, and it waits for a block once, where a binary tree has a wait for each of its entries. The blocks of all trees are in
+//! a few vectors (see `blocks`), so that a copy of the order for a forecast or a shadow is a few copies of memory.
 //!
 //! This module must never know the meaning of the numbers.
 
-use std::ops::Bound;
+mod blocks;
+
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
+
+pub(crate) use blocks::Size;
+use blocks::{Blocks, Entry, NIL, NONE, Packed, least};
 
 use super::{ClassId, OrderKey};
 
-/// The index of no node.
-const NIL: u32 = u32::MAX;
-
-/// The part of its length by which the vector of nodes grows.
-const GROWTH: usize = 8;
-
-/// Cores, and seconds, which may be infinite.
-pub(crate) type Size = (u32, f64);
-
-/// The lesser of each number.
-fn least(a: Size, b: Size) -> Size {
-    (a.0.min(b.0), a.1.min(b.1))
-}
-
-/// Numbers without the space between them.
+/// A tree: its uppermost block, and its least numbers.
 #[derive(Debug, Clone, Copy)]
-#[repr(C, packed(4))]
-struct Packed(u32, f64);
-
-impl From<Size> for Packed {
-    fn from((cores, seconds): Size) -> Self {
-        Packed(cores, seconds)
-    }
-}
-
-impl From<Packed> for Size {
-    fn from(Packed(cores, seconds): Packed) -> Self {
-        (cores, seconds)
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Node {
-    key: OrderKey,
-    size: Packed,
-    /// The least numbers of this node and those below it.
+struct Root {
+    block: u32,
     least: Packed,
-    /// The value of the entry.
-    index: u32,
-    left: u32,
-    /// In a vacant node: the next vacant node.
-    right: u32,
-    height: u8,
 }
 
 /// The trees; see the module.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Trees {
-    nodes: Vec<Node>,
-    /// The first vacant node.
-    vacant: u32,
-    /// The root of each tree, by class.
-    roots: Vec<u32>,
+    blocks: Blocks,
+    /// By class.
+    roots: Vec<Root>,
     /// Number of entries of all trees.
     len: usize,
 }
 
-impl Default for Trees {
-    fn default() -> Self {
-        Trees { nodes: Vec::new(), vacant: NIL, roots: Vec::new(), len: 0 }
-    }
-}
-
 impl Trees {
-    fn root(&self, class: ClassId) -> u32 {
-        self.roots.get(class as usize).copied().unwrap_or(NIL)
-    }
-
-    fn node(&self, at: u32) -> Option<&Node> {
-        self.nodes.get(at as usize)
-    }
-
-    fn height(&self, at: u32) -> u8 {
-        self.node(at).map_or(0, |node| node.height)
-    }
-
-    fn least(&self, at: u32) -> Size {
-        self.node(at).map_or((u32::MAX, f64::INFINITY), |node| node.least.into())
+    fn root(&self, class: ClassId) -> Option<u32> {
+        self.roots.get(class as usize).map(|root| root.block).filter(|block| *block != NIL)
     }
 
     /// The least numbers of a tree.
     pub(crate) fn least_of(&self, class: ClassId) -> Size {
-        self.least(self.root(class))
+        self.roots.get(class as usize).map_or(NONE, |root| root.least.into())
     }
 
     /// Adds an entry to a tree. An existing key gets this size and index.
     pub(crate) fn insert(&mut self, class: ClassId, key: OrderKey, size: Size, index: u32) {
+        self.blocks.compact();
         let tree = class as usize;
         if self.roots.len() <= tree {
-            self.roots.resize(tree + 1, NIL);
+            self.roots.resize(tree + 1, Root { block: NIL, least: NONE.into() });
         }
-        let new =
-            Node { key, size: size.into(), least: size.into(), index, left: NIL, right: NIL, height: 1 };
-        self.roots[tree] = self.insert_below(self.roots[tree], new);
+        let root = match self.roots[tree].block {
+            NIL => self.blocks.add(0, 0..0),
+            root => root,
+        };
+        let behind = self.insert_below(root, Entry { key, size, value: index }, true);
+        let root = behind.map_or(root, |behind| {
+            let above = self.blocks.add(self.blocks.level(root) + 1, 0..0);
+            self.blocks.put(above, 0, self.blocks.entry_of(root), true);
+            self.blocks.put(above, 1, behind, true);
+            above
+        });
+        self.roots[tree] = Root { block: root, least: self.blocks.least_in(root).into() };
     }
 
-    fn insert_below(&mut self, at: u32, new: Node) -> u32 {
-        let Some(&node) = self.node(at) else { return self.settle(new) };
-        match new.key.cmp(&node.key) {
-            std::cmp::Ordering::Less => self.nodes[at as usize].left = self.insert_below(node.left, new),
-            std::cmp::Ordering::Greater => self.nodes[at as usize].right = self.insert_below(node.right, new),
-            std::cmp::Ordering::Equal => {
-                let Node { size, index, .. } = new;
-                self.nodes[at as usize] = Node { size, index, ..node };
-            }
-        }
-        self.balance(at)
-    }
-
-    /// Puts a node into a vacant place.
-    fn settle(&mut self, new: Node) -> u32 {
-        self.len += 1;
-        let at = self.vacant;
-        match self.nodes.get_mut(at as usize) {
-            Some(place) => {
-                self.vacant = place.right;
-                *place = new;
-                at
-            }
-            None => {
-                if self.nodes.len() == self.nodes.capacity() {
-                    // Not doubled, so that half of it does not stay empty: a node is most of the memory of a waiting job.
-                    self.nodes.reserve_exact(self.nodes.len() / GROWTH + 1);
+    /// Adds an entry; `last` and the result as in [`Blocks::put`].
+    fn insert_below(&mut self, at: u32, new: Entry, last: bool) -> Option<Entry> {
+        if self.blocks.level(at) == 0 {
+            let place = match self.blocks.place(at, &new.key) {
+                Ok(place) => {
+                    self.blocks.set(at, place, new);
+                    return None;
                 }
-                self.nodes.push(new);
-                (self.nodes.len() - 1) as u32
-            }
+                Err(place) => place,
+            };
+            self.len += 1;
+            return self.blocks.put(at, place, new, last);
         }
+        let place = self.blocks.place_below(at, &new.key);
+        let (entry, count) = (self.blocks.entry(at, place), self.len);
+        let last_below = last && place + 1 == self.blocks.values(at).len();
+        let behind = self.insert_below(entry.value, new, last_below);
+        let only_more = behind.is_none() && self.len > count;
+        let size = if only_more { least(entry.size, new.size) } else { self.blocks.least_in(entry.value) };
+        // The first of all keys may be earlier.
+        self.blocks.set(at, place, Entry { key: entry.key.min(new.key), size, ..entry });
+        behind.and_then(|behind| self.blocks.put(at, place + 1, behind, last))
     }
 
     /// Removes an entry; false for an absent one.
     pub(crate) fn remove(&mut self, class: ClassId, key: &OrderKey) -> bool {
-        let root = self.root(class);
-        let Some(gone) = self.find(class, key) else { return false };
-        self.roots[class as usize] = self.remove_below(root, key);
-        self.nodes[gone as usize].right = self.vacant;
-        self.vacant = gone;
+        let Some(mut root) = self.root(class) else { return false };
+        if self.remove_below(root, key).is_none() {
+            return false;
+        }
         self.len -= 1;
+        while let (1.., [child]) = (self.blocks.level(root), self.blocks.values(root)) {
+            let child = *child;
+            self.blocks.remove(root);
+            root = child;
+        }
+        let least = self.blocks.least_in(root).into();
+        if self.blocks.values(root).is_empty() {
+            self.blocks.remove(root);
+            root = NIL;
+        }
+        self.roots[class as usize] = Root { block: root, least };
         true
     }
 
-    /// Removes a node from the tree below `at`; returns the new root. The node itself is unchanged.
-    fn remove_below(&mut self, at: u32, key: &OrderKey) -> u32 {
-        let node = self.nodes[at as usize];
-        match key.cmp(&node.key) {
-            std::cmp::Ordering::Less => self.nodes[at as usize].left = self.remove_below(node.left, key),
-            std::cmp::Ordering::Greater => {
-                self.nodes[at as usize].right = self.remove_below(node.right, key);
-            }
-            std::cmp::Ordering::Equal => {
-                if node.left == NIL || node.right == NIL {
-                    return if node.left == NIL { node.right } else { node.left };
-                }
-                // Its successor takes its place.
-                let next = self.leftmost(node.right);
-                let heir = self.nodes[next as usize].key;
-                let right = self.remove_below(node.right, &heir);
-                let place = &mut self.nodes[next as usize];
-                (place.left, place.right) = (node.left, right);
-                return self.balance(next);
-            }
+    /// Removes an entry below a block; returns its size.
+    fn remove_below(&mut self, at: u32, key: &OrderKey) -> Option<Size> {
+        if self.blocks.level(at) == 0 {
+            let place = self.blocks.place(at, key).ok()?;
+            return Some(self.blocks.take_out(at, place).size);
         }
-        self.balance(at)
-    }
-
-    /// Restores the balance at a node whose subtrees are balanced, and its least numbers. Returns the new root.
-    fn balance(&mut self, at: u32) -> u32 {
-        let Node { left, right, .. } = self.nodes[at as usize];
-        let (l, r) = (self.height(left), self.height(right));
-        if l > r + 1 {
-            let Node { left: outer, right: inner, .. } = self.nodes[left as usize];
-            if self.height(inner) > self.height(outer) {
-                self.nodes[at as usize].left = self.rotate_left(left);
-            }
-            return self.rotate_right(at);
+        let place = self.blocks.place_below(at, key);
+        let entry = self.blocks.entry(at, place);
+        let gone = self.remove_below(entry.value, key)?;
+        if self.blocks.values(entry.value).is_empty() {
+            self.blocks.remove(entry.value);
+            self.blocks.take_out(at, place);
+            return Some(gone);
         }
-        if r > l + 1 {
-            let Node { left: inner, right: outer, .. } = self.nodes[right as usize];
-            if self.height(inner) > self.height(outer) {
-                self.nodes[at as usize].right = self.rotate_right(right);
-            }
-            return self.rotate_left(at);
+        if gone.0 <= entry.size.0 || gone.1 <= entry.size.1 {
+            self.blocks.set(at, place, Entry { size: self.blocks.least_in(entry.value), ..entry });
         }
-        self.measure(at);
-        at
-    }
-
-    fn measure(&mut self, at: u32) {
-        let Node { left, right, size, .. } = self.nodes[at as usize];
-        let height = 1 + self.height(left).max(self.height(right));
-        let least = least(size.into(), least(self.least(left), self.least(right)));
-        let node = &mut self.nodes[at as usize];
-        (node.height, node.least) = (height, least.into());
-    }
-
-    fn rotate_left(&mut self, at: u32) -> u32 {
-        let top = self.nodes[at as usize].right;
-        self.nodes[at as usize].right = std::mem::replace(&mut self.nodes[top as usize].left, at);
-        self.measure(at);
-        self.measure(top);
-        top
-    }
-
-    fn rotate_right(&mut self, at: u32) -> u32 {
-        let top = self.nodes[at as usize].left;
-        self.nodes[at as usize].left = std::mem::replace(&mut self.nodes[top as usize].right, at);
-        self.measure(at);
-        self.measure(top);
-        top
-    }
-
-    /// The first node of a tree that is not empty.
-    fn leftmost(&self, mut at: u32) -> u32 {
-        while let Some(node) = self.node(at).filter(|node| node.left != NIL) {
-            at = node.left;
+        self.blocks.join(at, place);
+        if let Some(before) = place.checked_sub(1) {
+            self.blocks.join(at, before);
         }
-        at
-    }
-
-    fn find(&self, class: ClassId, key: &OrderKey) -> Option<u32> {
-        let mut at = self.root(class);
-        loop {
-            let node = self.node(at)?;
-            at = match key.cmp(&node.key) {
-                std::cmp::Ordering::Less => node.left,
-                std::cmp::Ordering::Greater => node.right,
-                std::cmp::Ordering::Equal => return Some(at),
-            };
-        }
+        Some(gone)
     }
 
     /// Number of entries of all trees.
@@ -250,13 +142,18 @@ impl Trees {
     /// The entries of all trees, tree by tree.
     pub(super) fn entries(&self) -> Vec<(OrderKey, ClassId, u32)> {
         let mut entries = Vec::with_capacity(self.len);
-        let mut left = Vec::new();
-        for (class, root) in self.roots.iter().enumerate() {
-            left.push(*root);
+        for class in 0..self.roots.len() as ClassId {
+            let Some(root) = self.root(class) else { continue };
+            let mut left = vec![root];
             while let Some(at) = left.pop() {
-                let Some(node) = self.node(at) else { continue };
-                entries.push((node.key, class as ClassId, node.index));
-                left.extend([node.left, node.right]);
+                let values = self.blocks.values(at);
+                match self.blocks.level(at) {
+                    0 => {
+                        let keys = self.blocks.keys(at).iter();
+                        entries.extend(keys.zip(values).map(|(key, value)| (*key, class, *value)));
+                    }
+                    _ => left.extend(values),
+                }
             }
         }
         entries
@@ -264,7 +161,11 @@ impl Trees {
 
     /// The first key of a tree.
     pub(crate) fn first(&self, class: ClassId) -> Option<OrderKey> {
-        self.node(self.leftmost(self.root(class))).map(|node| node.key)
+        let mut at = self.root(class)?;
+        while self.blocks.level(at) > 0 {
+            at = *self.blocks.values(at).first()?;
+        }
+        self.blocks.keys(at).first().copied()
     }
 
     /// The first entry of a tree from a key on whose size is `small` enough, with its value. `small` must be
@@ -275,113 +176,67 @@ impl Trees {
         from: Bound<&OrderKey>,
         small: &impl Fn(Size) -> bool,
     ) -> Option<(OrderKey, u32)> {
-        self.next_below(self.root(class), from, small)
-    }
-
-    /// Calls `act` with the values of the entries of a tree whose size is `small` enough, in order; `small` as in [`next`](Self::next).
-    pub(super) fn each(&self, class: ClassId, small: &impl Fn(Size) -> bool, act: &mut impl FnMut(u32)) {
-        self.each_below(self.root(class), small, act);
-    }
-
-    fn each_below(&self, mut at: u32, small: &impl Fn(Size) -> bool, act: &mut impl FnMut(u32)) {
-        while let Some(node) = self.node(at).filter(|node| small(node.least.into())) {
-            self.each_below(node.left, small, act);
-            if small(node.size.into()) {
-                act(node.index);
-            }
-            at = node.right;
-        }
+        let root = self.root(class).filter(|_| small(self.least_of(class)))?;
+        self.next_below(root, from, small)
     }
 
     fn next_below(
         &self,
-        mut at: u32,
-        from: Bound<&OrderKey>,
+        at: u32,
+        mut from: Bound<&OrderKey>,
         small: &impl Fn(Size) -> bool,
     ) -> Option<(OrderKey, u32)> {
-        loop {
-            let node = self.node(at).filter(|node| small(node.least.into()))?;
-            let before = match from {
-                Bound::Excluded(key) => node.key <= *key,
-                Bound::Included(key) => node.key < *key,
-                Bound::Unbounded => false,
-            };
-            if before {
-                at = node.right;
+        let level = self.blocks.level(at);
+        let first = match from {
+            Unbounded => 0,
+            Included(key) | Excluded(key) if level > 0 => self.blocks.place_below(at, key),
+            Included(key) => self.blocks.place(at, key).unwrap_or_else(|behind| behind),
+            Excluded(key) => self.blocks.place(at, key).map_or_else(|behind| behind, |place| place + 1),
+        };
+        let mut large: Option<Size> = None;
+        for (place, size) in self.blocks.sizes(at).iter().enumerate().skip(first) {
+            let size = Size::from(*size);
+            // What is no smaller than a size that is too large is too large, too.
+            if large.is_some_and(|large| size.0 >= large.0 && size.1 >= large.1) {
+                from = Unbounded;
                 continue;
             }
-            if let Some(found) = self.next_below(node.left, from, small) {
-                return Some(found);
-            }
-            if small(node.size.into()) {
-                return Some((node.key, node.index));
+            if !small(size) {
+                large = Some(size);
+            } else {
+                let value = self.blocks.values(at)[place];
+                let found = match level {
+                    0 => Some((self.blocks.keys(at)[place], value)),
+                    _ => self.next_below(value, from, small),
+                };
+                if found.is_some() {
+                    return found;
+                }
             }
             // All following entries are after the key.
-            return self.next_below(node.right, Bound::Unbounded, small);
+            from = Unbounded;
+        }
+        None
+    }
+
+    /// Calls `act` with the values of the entries of a tree whose size is `small` enough, in order; `small` as in [`next`](Self::next).
+    pub(super) fn each(&self, class: ClassId, small: &impl Fn(Size) -> bool, act: &mut impl FnMut(u32)) {
+        if let Some(root) = self.root(class) {
+            self.each_below(root, small, act);
+        }
+    }
+
+    fn each_below(&self, at: u32, small: &impl Fn(Size) -> bool, act: &mut impl FnMut(u32)) {
+        for (size, value) in self.blocks.sizes(at).iter().zip(self.blocks.values(at)) {
+            if small((*size).into()) {
+                match self.blocks.level(at) {
+                    0 => act(*value),
+                    _ => self.each_below(*value, small, act),
+                }
+            }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use fluxgate_formats::JobId;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn key(n: u64) -> OrderKey {
-        OrderKey::new(n as f64, 16, 0.0, JobId(n))
-    }
-
-    /// Height of a tree, after a check of the least numbers of every node.
-    fn checked(trees: &Trees, at: u32) -> u8 {
-        let Some(node) = trees.node(at) else { return 0 };
-        let (l, r) = (checked(trees, node.left), checked(trees, node.right));
-        assert!(l.abs_diff(r) <= 1);
-        assert_eq!(node.height, 1 + l.max(r));
-        let below = least(trees.least(node.left), trees.least(node.right));
-        assert_eq!(Size::from(node.least), least(node.size.into(), below));
-        node.height
-    }
-
-    proptest! {
-        #[test]
-        fn the_trees_are_sorted_lists(
-            steps in prop::collection::vec((0u32..3, 0u64..40, any::<bool>(), 0u32..5, 0u8..6), 0..200),
-            asked in prop::collection::vec((0u32..3, 0u64..40, 0u32..6, 0u8..7), 20),
-        ) {
-            let size = |c: u32, d: u8| (c, if d == 5 { f64::INFINITY } else { f64::from(d) });
-            let mut trees = Trees::default();
-            let mut model: BTreeMap<(u32, OrderKey), (Size, u32)> = BTreeMap::new();
-            let mut most = 0;
-            for (number, (class, n, add, c, d)) in steps.into_iter().enumerate() {
-                if add {
-                    trees.insert(class, key(n), size(c, d), number as u32);
-                    model.insert((class, key(n)), (size(c, d), number as u32));
-                } else {
-                    prop_assert_eq!(trees.remove(class, &key(n)), model.remove(&(class, key(n))).is_some());
-                }
-                most = most.max(model.len());
-                for root in &trees.roots {
-                    checked(&trees, *root);
-                }
-            }
-            prop_assert!(trees.nodes.len() <= most, "vacant nodes are used again");
-            for (class, n, widest, longest) in asked {
-                let of = |c: &u32| *c == class;
-                let first = model.keys().find(|(c, _)| of(c)).map(|(_, k)| *k);
-                prop_assert_eq!(trees.first(class), first);
-                let small = |(cores, seconds): Size| cores <= widest && seconds <= size(0, longest).1;
-                let next = |included: bool| {
-                    let after = |k: OrderKey| k > key(n) || included && k == key(n);
-                    let mut list = model.iter().filter(|((c, k), _)| of(c) && after(*k));
-                    list.find(|(_, (size, _))| small(*size)).map(|((_, k), (_, index))| (*k, *index))
-                };
-                prop_assert_eq!(trees.next(class, Bound::Excluded(&key(n)), &small), next(false));
-                prop_assert_eq!(trees.next(class, Bound::Included(&key(n)), &small), next(true));
-            }
-        }
-    }
-}
+mod tests;
