@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use fluxgate_formats::jobspec::JobAttributes;
 use fluxgate_formats::{JobId, Jobspec};
-use fluxgate_graph::{Placement, Resources};
+use fluxgate_graph::{JobMap, Placement, Resources};
 
 use crate::columns::{JobColumns, Machine, MachineTotals};
 use crate::config::Config;
@@ -56,7 +56,7 @@ pub(crate) struct Core {
     /// Raised by the driver when a pass should end.
     pub(crate) interrupt: Interrupt,
     pub(crate) queues: Vec<Queue>,
-    pub(crate) running: BTreeMap<JobId, Running>,
+    pub(crate) running: JobMap<Running>,
     /// The share of their limits that jobs use; only forecasts read it.
     pub(crate) habits: Habits,
     /// The priority of the last job of each user; only questions read it.
@@ -108,7 +108,7 @@ impl Core {
             stats: Stats::default(),
             interrupt: Interrupt::default(),
             queues: Vec::new(),
-            running: BTreeMap::new(),
+            running: JobMap::default(),
             habits: Habits::default(),
             priorities: Priorities::default(),
             windows: Windows::default(),
@@ -193,6 +193,10 @@ impl Core {
 
     /// The queue of this name, which is added if necessary; `None` above the bound of queues.
     pub(crate) fn queue_id(&mut self, name: &str) -> Option<QueueId> {
+        // Most instances have one queue, and each submission names it.
+        if self.queues.first().is_some_and(|queue| queue.name.bytes().eq(name.bytes())) {
+            return Some(0);
+        }
         if let Some(id) = self.queue_ids.get(name) {
             return Some(*id);
         }

@@ -38,11 +38,13 @@
 extern crate self as fluxgate_graph;
 
 pub mod description;
+mod job_map;
 mod layout;
 mod live;
 mod record;
 
 pub use description::{CONTAINMENT, DEPTH_MAX, LoadError, Name, SIZE_MAX};
+pub use job_map::JobMap;
 pub use layout::builder::{GraphBuilder, GraphError, POOLS_MAX, Pool, PoolId};
 pub use layout::graph::{Edge, Graph};
 pub use layout::rules::SiteRules;

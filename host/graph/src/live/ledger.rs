@@ -11,6 +11,7 @@ use fixedbitset::FixedBitSet;
 use fluxgate_formats::{Idset, JobId, TotalF64};
 use smallvec::SmallVec;
 
+use crate::job_map::JobMap;
 use crate::layout::flow::{self, Flow};
 use crate::layout::graph::Graph;
 use crate::layout::vertex::{NONE, VertexId};
@@ -106,7 +107,7 @@ pub enum LedgerError {
 /// The ledger. See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
-    jobs: BTreeMap<JobId, Allocation>,
+    jobs: JobMap<Allocation>,
     /// Jobs by expected end.
     ends: BTreeSet<(TotalF64, JobId)>,
     /// Free members of every run, a bitmap each.
@@ -136,7 +137,7 @@ impl Ledger {
             }
         }
         let down = FixedBitSet::new();
-        Ledger { jobs: BTreeMap::new(), ends: BTreeSet::new(), free, upper, open, down }
+        Ledger { jobs: JobMap::default(), ends: BTreeSet::new(), free, upper, open, down }
     }
 
     /// Pools that are up and have free units, directly below each upper vertex.
@@ -178,7 +179,7 @@ impl Ledger {
         &self.upper
     }
 
-    pub(crate) fn jobs(&self) -> &BTreeMap<JobId, Allocation> {
+    pub(crate) fn jobs(&self) -> &JobMap<Allocation> {
         &self.jobs
     }
 
