@@ -9,7 +9,7 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use super::{Distribution, Total};
 
 /// Number of jobs whose values stay in memory.
-pub(super) const KEPT_MAX: usize = 1 << 18;
+pub(super) const KEPT_MAX: usize = 1 << 20;
 
 /// Bytes of one wait and run time.
 const PAIR: usize = 16;

@@ -134,7 +134,7 @@ pub(crate) struct Replay {
     pub(crate) selection: Selection,
     /// A log of more jobs than this is not kept in memory where figures and schedules are all that is asked for (no --report,
     /// --forecast or --fair-start), but read again by each run while its jobs come.
-    #[arg(long, value_name = "JOBS", default_value_t = 262_144)]
+    #[arg(long, value_name = "JOBS", default_value_t = 1_000_000)]
     pub(crate) kept: usize,
     /// Runs side by side. Default: as many as there are cores. The results do not depend on it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
