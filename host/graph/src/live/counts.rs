@@ -10,6 +10,7 @@ use std::sync::Arc;
 use fluxgate_formats::JobId;
 
 use crate::layout::template::TemplateId;
+use crate::live::ends_sum::EndsSum;
 use crate::live::ledger::Allocation;
 use crate::live::machine::{Helps, Machine};
 use crate::live::places::Delay;
@@ -66,8 +67,8 @@ impl Units {
     fn profiles(&self, machine: &Machine, now: f64) -> (Profile, Profile) {
         let free = self.free(machine);
         let Units::Nodes(of) = self else {
-            let all = machine.all_returns();
-            return (all.cores.seen_at(now, free.0), all.gpus.seen_at(now, free.1));
+            let seen = |of: &mut EndsSum, free| of.read().seen_at(now, free);
+            return machine.with_returns(|all| (seen(&mut all.cores, free.0), seen(&mut all.gpus, free.1)));
         };
         machine.with_node_ends(&of.templates, |idle| (idle.seen_at(now, free.0), Profile::new(free.1, [])))
     }

@@ -88,9 +88,11 @@ fn by_count(machine: &Machine, kind: Kind, want: u64, now: f64) -> Option<f64> {
     if short == 0 {
         return Some(now);
     }
-    let all = machine.all_returns();
-    let returns = if kind == Kind::Core { &all.cores } else { &all.gpus };
-    Some(ends_at(returns.first(short)?, now))
+    let first = machine.with_returns(|all| {
+        let returns = if kind == Kind::Core { &mut all.cores } else { &mut all.gpus };
+        returns.read().first(short)
+    });
+    Some(ends_at(first?, now))
 }
 
 /// The time before which totals refuse the request; `None` if they always do.

@@ -5,7 +5,7 @@
 //!
 //! This module must never know a plan.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fluxgate_formats::JobId;
 use fluxgate_formats::constraint::{Constraint, Target};
@@ -34,7 +34,7 @@ pub(crate) struct Machine {
     pub(crate) ledger: Ledger,
     pub(crate) reservations: Reservations,
     /// The resources that running jobs make free, once they were asked for.
-    pub(crate) all_returns: OnceLock<Returns>,
+    pub(crate) all_returns: Mutex<Option<Returns>>,
     /// The times at which nodes become idle, once they were asked for.
     pub(crate) node_ends: Mutex<Option<NodeEnds>>,
     pub(crate) calendar: Calendar,
@@ -51,6 +51,10 @@ pub(crate) struct Machine {
     known: Mutex<Known>,
 }
 
+fn copy<T: Clone>(of: &Mutex<T>) -> Mutex<T> {
+    Mutex::new(of.lock().unwrap_or_else(PoisonError::into_inner).clone())
+}
+
 impl Clone for Machine {
     fn clone(&self) -> Self {
         Machine {
@@ -58,8 +62,8 @@ impl Clone for Machine {
             index: self.index.clone(),
             ledger: self.ledger.clone(),
             reservations: self.reservations.clone(),
-            all_returns: self.all_returns.clone(),
-            node_ends: Mutex::new(self.node_ends.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            all_returns: copy(&self.all_returns),
+            node_ends: copy(&self.node_ends),
             calendar: self.calendar.clone(),
             levels: self.levels.clone(),
             unread: self.unread.clone(),
@@ -190,7 +194,7 @@ impl Machine {
         let (reservations, known) = (Reservations::default(), Mutex::default());
         let (levels, set_values) = (Levels::default(), Arc::default());
         let calendar = Calendar::default();
-        let (unread, all_returns, node_ends) = (Arc::default(), OnceLock::new(), Mutex::default());
+        let (unread, all_returns, node_ends) = (Arc::default(), Mutex::default(), Mutex::default());
         Machine {
             graph,
             index,

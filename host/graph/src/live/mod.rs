@@ -9,6 +9,7 @@ pub(crate) mod cache;
 pub(crate) mod calendar;
 pub(crate) mod counts;
 mod ends;
+mod ends_sum;
 pub(crate) mod error;
 pub(crate) mod flow_kinds;
 pub(crate) mod flow_shortage;

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::layout::graph::Graph;
 use crate::layout::template::TemplateId;
+use crate::live::ends_sum::EndsSum;
 use crate::live::index::Index;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
@@ -29,7 +30,7 @@ pub(crate) struct NodeEnds {
     /// The other ends on nodes that jobs share.
     others: FxHashMap<u32, Vec<f64>>,
     /// Nodes that are up, by the end at which they become idle, for sets of templates.
-    sums: Vec<(Vec<TemplateId>, Profile)>,
+    sums: Vec<(Vec<TemplateId>, EndsSum)>,
 }
 
 /// A node whose last end changes, and the ends before and after.
@@ -89,23 +90,22 @@ impl NodeEnds {
                 let (before, after) = equal[0];
                 let nodes = equal.len() as u64;
                 if before.is_finite() {
-                    sum.take(nodes, before, f64::INFINITY);
-                    sum.join(before);
+                    sum.take(before, nodes);
                 }
                 if after.is_finite() {
-                    sum.give(nodes, after, f64::INFINITY);
+                    sum.add(after, nodes);
                 }
             }
         }
     }
 
-    fn sum(&self, machine: &Machine, templates: &[TemplateId]) -> Profile {
+    fn sum(&self, machine: &Machine, templates: &[TemplateId]) -> EndsSum {
         let of = |node: usize| templates.binary_search(&machine.graph.nodes[node].template).is_ok();
         let nodes = (0..self.last.len()).filter(|&node| self.last[node].is_finite());
         let nodes = nodes.filter(|&node| machine.index.is_up(node as u32) && of(node));
         let mut ends: Vec<f64> = nodes.map(|node| self.last[node]).collect();
         ends.sort_by(f64::total_cmp);
-        Profile::new(0, ends.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64)))
+        EndsSum::new(ends.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64)))
     }
 
     fn summed(&mut self, machine: &Machine, templates: &[TemplateId]) -> &Profile {
@@ -116,7 +116,7 @@ impl NodeEnds {
             self.sums.push((templates.to_vec(), self.sum(machine, templates)));
             self.sums.len() - 1
         });
-        &self.sums[at].1
+        self.sums[at].1.read()
     }
 }
 
@@ -168,7 +168,10 @@ impl Machine {
         kept.as_ref().is_none_or(|kept| {
             kept.last == anew.last
                 && (0..kept.last.len() as u32).all(|node| sorted(kept, node) == sorted(&anew, node))
-                && kept.sums.iter().all(|(of, sum)| sum.steps() == anew.sum(self, of).steps())
+                && kept
+                    .sums
+                    .iter()
+                    .all(|(of, sum)| sum.clone().read().steps() == anew.sum(self, of).read().steps())
         })
     }
 }

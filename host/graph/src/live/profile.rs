@@ -119,11 +119,42 @@ impl Profile {
         Profile { blocks, block_max }
     }
 
+    /// Number of steps.
+    pub(crate) fn len(&self) -> usize {
+        self.blocks.iter().map(|block| block.steps.len()).sum()
+    }
+
+    /// Its steps, with the free units of each.
+    fn all(&self) -> impl Iterator<Item = Step> {
+        let absolute = |block: &Block, step: &Step| Step { free: step.free + block.more, ..*step };
+        self.blocks.iter().flat_map(move |block| block.steps.iter().map(move |step| absolute(block, step)))
+    }
+
     /// Fewer and longer blocks.
     fn merge(&mut self) {
-        let absolute = |block: &Block, step: &Step| Step { free: step.free + block.more, ..*step };
-        let steps = self.blocks.iter().flat_map(|block| block.steps.iter().map(move |s| absolute(block, s)));
-        *self = Profile::of(&steps.collect::<Vec<_>>(), 2 * self.block_max);
+        *self = Profile::of(&self.all().collect::<Vec<_>>(), 2 * self.block_max);
+    }
+
+    /// This profile after changes of the units that are free from a time on, in order of time. Units that are taken must be free.
+    pub(crate) fn changed(&self, changes: &[(f64, i64)]) -> Profile {
+        let mut steps: Vec<Step> = Vec::with_capacity(self.len() + changes.len());
+        let (mut all, mut changes) = (self.all().peekable(), changes.iter().peekable());
+        let (mut free, mut more) = (0, 0);
+        loop {
+            let next = [all.peek().map(|step| step.time), changes.peek().map(|(time, _)| *time)];
+            let Some(time) = next.into_iter().flatten().min_by(f64::total_cmp) else {
+                return Profile::of(&steps, BLOCK_MAX);
+            };
+            while let Some(step) = all.next_if(|step| step.time == time) {
+                free = step.free;
+            }
+            while let Some((_, change)) = changes.next_if(|(at, _)| *at == time) {
+                more += change;
+            }
+            if steps.last().is_none_or(|step| step.free != free + more) {
+                steps.push(Step { time, free: free + more });
+            }
+        }
     }
 
     /// This profile as it is seen at `now` with this many units more: units that would be free by then come right after `now`.

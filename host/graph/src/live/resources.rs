@@ -275,7 +275,7 @@ impl Resources {
     pub(crate) fn turn(&mut self, node: u32, status: Status) -> bool {
         let old = self.machine.index.status(node);
         if !self.machine.index.state(node).idle {
-            self.machine.all_returns.take();
+            self.machine.forget_returns();
         }
         if !self.machine.index.set_status(node, status) {
             return false;

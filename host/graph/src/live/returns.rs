@@ -3,25 +3,25 @@
 //!
 //! Must never know reservations, or what time it is.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use fluxgate_formats::JobId;
 
 use crate::layout::graph::Graph;
+use crate::live::ends_sum::EndsSum;
 use crate::live::index::Index;
 use crate::live::ledger::Allocation;
 use crate::live::machine::Machine;
 use crate::live::node_ends::note_node_ends;
-use crate::live::profile::Profile;
 use crate::live::take;
 
 /// Sums of the units that have become free by each expected end. Jobs without an end are left out.
 #[derive(Debug, Clone)]
 pub(crate) struct Returns {
     /// On nodes that are up.
-    pub(crate) cores: Profile,
+    pub(crate) cores: EndsSum,
     /// On nodes that are up.
-    pub(crate) gpus: Profile,
+    pub(crate) gpus: EndsSum,
 }
 
 impl Returns {
@@ -30,33 +30,26 @@ impl Returns {
         let back = |(end, id)| (end, machine.returns(&machine.ledger.jobs()[&id]));
         let all: Vec<(f64, (u64, u64))> = ends.map(back).collect();
         Returns {
-            cores: Profile::new(0, all.iter().map(|(end, (cores, _))| (*end, *cores))),
-            gpus: Profile::new(0, all.iter().map(|(end, (_, gpus))| (*end, *gpus))),
+            cores: EndsSum::new(all.iter().map(|(end, (cores, _))| (*end, *cores))),
+            gpus: EndsSum::new(all.iter().map(|(end, (_, gpus))| (*end, *gpus))),
         }
     }
 
     fn note(&mut self, end: f64, (cores, gpus): (u64, u64), more: bool) {
-        for (profile, units) in [(&mut self.cores, cores), (&mut self.gpus, gpus)] {
-            if units == 0 {
-                continue;
-            }
-            if more {
-                profile.give(units, end, f64::INFINITY);
-            } else {
-                profile.take_back(units, end);
-                profile.join(end);
-            }
+        for (sum, units) in [(&mut self.cores, cores), (&mut self.gpus, gpus)] {
+            if more { sum.add(end, units) } else { sum.take(end, units) }
         }
     }
 }
 
 fn note_returns(
-    all: &mut OnceLock<Returns>,
+    all: &mut Mutex<Option<Returns>>,
     (graph, index): (&Graph, &Index),
     allocation: &Allocation,
     made: bool,
 ) {
-    if let Some(all) = all.get_mut().filter(|_| allocation.end.is_finite()) {
+    let all = all.get_mut().unwrap_or_else(PoisonError::into_inner);
+    if let Some(all) = all.as_mut().filter(|_| allocation.end.is_finite()) {
         all.note(allocation.end, returns(graph, index, allocation), made);
     }
 }
@@ -81,9 +74,16 @@ impl Machine {
         returns(&self.graph, &self.index, allocation)
     }
 
-    /// The cores and gpus that running jobs make free.
-    pub(crate) fn all_returns(&self) -> &Returns {
-        self.all_returns.get_or_init(|| Returns::of(self))
+    /// Asks for the cores and gpus that running jobs make free.
+    pub(crate) fn with_returns<T>(&self, ask: impl FnOnce(&mut Returns) -> T) -> T {
+        // A panic elsewhere cannot leave sums that are read again: they are made by one call or not at all.
+        let mut all = self.all_returns.lock().unwrap_or_else(PoisonError::into_inner);
+        ask(all.get_or_insert_with(|| Returns::of(self)))
+    }
+
+    /// A node on which jobs run came up, or went down.
+    pub(crate) fn forget_returns(&mut self) {
+        *self.all_returns.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The allocation of a job was made, or is about to be released or changed.
@@ -105,7 +105,8 @@ impl Machine {
     /// Do they agree with the allocations?
     #[cfg(test)]
     pub(crate) fn returns_are_in_step(&self) -> bool {
-        let steps = |of: &Returns| (of.cores.steps(), of.gpus.steps());
-        self.all_returns.get().is_none_or(|all| steps(all) == steps(&Returns::of(self)))
+        let steps = |mut of: Returns| (of.cores.read().steps(), of.gpus.read().steps());
+        let kept = self.all_returns.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        kept.is_none_or(|all| steps(all) == steps(Returns::of(self)))
     }
 }

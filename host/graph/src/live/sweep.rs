@@ -93,7 +93,7 @@ impl<'a> Sweep<'a> {
         let order = |e: &Event| u8::from(matches!(e, Event::StepBegins(_)));
         events.sort_by(|a, b| a.0.total_cmp(&b.0).then(order(&a.1).cmp(&order(&b.1))));
         let free = machine.index.free();
-        let mut cores = machine.all_returns().cores.seen_at(now, free.cores);
+        let mut cores = machine.with_returns(|all| all.cores.read().seen_at(now, free.cores));
         let held = steps.iter().all(|step| cores.take(step.usage.0, step.start, step.end));
         Sweep {
             machine,
