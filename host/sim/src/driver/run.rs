@@ -183,23 +183,22 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
 
     /// Steps one event, and makes the pass that is due after it.
     fn step(&mut self, observers: &mut [&mut dyn Observer]) -> Result<Step, SimError> {
-        let mut instant = match self.instant.take() {
-            Some(instant) => instant,
-            None => {
-                let Some(now) = self.next_instant() else { return Ok(Step::Over) };
-                self.sim.advance(now, observers)?;
-                self.sim.succeed(observers)?;
-                self.sim.begin(now, observers)?
-            }
-        };
-        let stepped = self.sim.event(&mut instant, &mut self.jobs, observers)?;
+        if self.instant.is_none() {
+            let Some(now) = self.next_instant() else { return Ok(Step::Over) };
+            self.sim.advance(now, observers)?;
+            self.sim.succeed(observers)?;
+            self.instant = Some(self.sim.begin(now, observers)?);
+        }
+        let Some(instant) = &mut self.instant else { return Ok(Step::Over) };
+        let stepped = self.sim.event(instant, &mut self.jobs, observers)?;
         let (Stepped::Event { pass } | Stepped::Over { pass }) = stepped;
+        let arrived = instant.arrived();
         if pass {
             self.sim.pass(observers)?;
         }
-        match stepped {
-            Stepped::Event { .. } => self.instant = Some(instant),
-            Stepped::Over { .. } => self.end_of_instant(instant.arrived(), observers)?,
+        if let Stepped::Over { .. } = stepped {
+            self.instant = None;
+            self.end_of_instant(arrived, observers)?;
         }
         Ok(if pass { Step::Pass } else { Step::Event })
     }
