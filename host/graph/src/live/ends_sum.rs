@@ -6,7 +6,7 @@
 use crate::live::profile::Profile;
 
 /// The share of the steps that are changed one by one: each of such changes costs more than a step of a new profile.
-const ONE_BY_ONE: usize = 64;
+const ONE_BY_ONE: usize = 16;
 
 /// Most noted changes.
 const NOTED_MAX: usize = 4096;
