@@ -196,7 +196,7 @@ impl Trees {
         let mut large: Option<Size> = None;
         for (place, size) in self.blocks.sizes(at).iter().enumerate().skip(first) {
             let size = Size::from(*size);
-            // What is no smaller than a size that is too large is too large, too.
+            // A size that is no smaller than one that is too large is too large, too.
             if large.is_some_and(|large| size.0 >= large.0 && size.1 >= large.1) {
                 from = Unbounded;
                 continue;

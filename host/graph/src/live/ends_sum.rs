@@ -8,7 +8,7 @@ use crate::live::profile::Profile;
 /// The share of the steps that are changed one by one: each of such changes costs more than a step of a new profile.
 const ONE_BY_ONE: usize = 16;
 
-/// Most noted changes.
+/// Most changes of the units that jobs return which are noted before they are made in the sum.
 const NOTED_MAX: usize = 4096;
 
 /// See the module.

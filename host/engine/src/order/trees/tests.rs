@@ -1,3 +1,5 @@
+//! The trees against sorted maps, with a check of every block.
+
 use std::collections::BTreeMap;
 
 use fluxgate_formats::JobId;
