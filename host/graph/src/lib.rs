@@ -29,6 +29,8 @@
 //! - `layout`: the immutable machine that is compiled for scheduling.
 //! - [`description`]: descriptions of machines in files, and the general model of RFC 4, with readers and writers.
 //!
+//! Beside them is [`JobMap`], a map by job, for the engine too.
+//!
 //! Times are seconds since the epoch and always parameters; spans are half-open, `[start, end)`. The crate reads no clock,
 //! draws no random numbers, and no answer depends on the order of a hash table.
 #![forbid(unsafe_code)]
