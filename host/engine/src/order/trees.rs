@@ -183,7 +183,7 @@ impl Trees {
     fn next_below(
         &self,
         at: u32,
-        mut from: Bound<&OrderKey>,
+        from: Bound<&OrderKey>,
         small: &impl Fn(Size) -> bool,
     ) -> Option<(OrderKey, u32)> {
         let level = self.blocks.level(at);
@@ -198,23 +198,21 @@ impl Trees {
             let size = Size::from(*size);
             // A size that is no smaller than one that is too large is too large, too.
             if large.is_some_and(|large| size.0 >= large.0 && size.1 >= large.1) {
-                from = Unbounded;
                 continue;
             }
             if !small(size) {
                 large = Some(size);
-            } else {
-                let value = self.blocks.values(at)[place];
-                let found = match level {
-                    0 => Some((self.blocks.keys(at)[place], value)),
-                    _ => self.next_below(value, from, small),
-                };
-                if found.is_some() {
-                    return found;
-                }
+                continue;
             }
-            // All following entries are after the key.
-            from = Unbounded;
+            let value = self.blocks.values(at)[place];
+            let found = match level {
+                0 => Some((self.blocks.keys(at)[place], value)),
+                // All entries but the first are after the key.
+                _ => self.next_below(value, if place == first { from } else { Unbounded }, small),
+            };
+            if found.is_some() {
+                return found;
+            }
         }
         None
     }
