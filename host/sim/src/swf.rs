@@ -385,7 +385,7 @@ impl<'a> Fields<'a> {
         let mut numbers = [f64::NAN; 18];
         let mut rest = line;
         for (i, place) in numbers.iter_mut().enumerate() {
-            rest = rest.trim_ascii_start();
+            rest = after_spaces(rest);
             let (length, value) = next_number(rest);
             if length == 0 {
                 return Err(count_error(number, i));
@@ -436,6 +436,50 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// The same byte eight times.
+const fn each(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; 8])
+}
+
+/// The highest bit of each of eight bytes that is not below `from`, a power of two or another number up to 128.
+#[inline(always)]
+fn not_below(bytes: u64, from: u8) -> u64 {
+    (((bytes & each(0x7f)) + each(0x80 - from)) | bytes) & each(0x80)
+}
+
+/// The text without white space at its beginning.
+#[inline(always)]
+fn after_spaces(text: &[u8]) -> &[u8] {
+    if let Some(bytes) = text.first_chunk() {
+        let others = not_below(u64::from_le_bytes(*bytes) ^ each(b' '), 1);
+        let spaces = (others.trailing_zeros() / 8) as usize;
+        if spaces < 8 && text[spaces] > b' ' {
+            return &text[spaces..];
+        }
+    }
+    text.trim_ascii_start()
+}
+
+/// [`next_number`] of a whole number of up to seven digits, if eight bytes follow the sign: eight at a time, since the length of a
+/// number is not to be foretold.
+#[inline(always)]
+fn next_short_number(text: &[u8]) -> Option<(usize, f64)> {
+    let negative = text.first() == Some(&b'-');
+    let begin = usize::from(negative);
+    let bytes = u64::from_le_bytes(*text.get(begin..)?.first_chunk()?);
+    let digits = bytes ^ each(b'0');
+    let count = not_below(digits, 10).trailing_zeros() / 8;
+    if !(1..8).contains(&count) || !((bytes >> (8 * count)) as u8).is_ascii_whitespace() {
+        return None;
+    }
+    // Zeros come before the digits; then neighbours are joined to pairs, to fours, and to one number.
+    let digits = digits << (64 - 8 * count);
+    let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
+    let number = (fours.wrapping_mul(10_000 << 32 | 1) >> 32) as i64 as f64;
+    Some((begin + count as usize, if negative { -number } else { number }))
+}
+
 /// Digits of a whole number that is exact in f64.
 const DIGITS_EXACT: usize = 15;
 
@@ -443,6 +487,9 @@ const DIGITS_EXACT: usize = 15;
 /// fields are short whole numbers, which need no general parser.
 #[inline(always)]
 fn next_number(text: &[u8]) -> (usize, f64) {
+    if let Some(found) = next_short_number(text) {
+        return found;
+    }
     let negative = text.first() == Some(&b'-');
     let begin = usize::from(negative);
     let (mut whole, mut at) = (0_u64, begin);
