@@ -131,6 +131,115 @@ pub(crate) struct Scored {
     cores: u32,
 }
 
+/// Candidates of which the one with the largest score is taken, over and over. Few are taken in most passes, so the first ones are found by
+/// a look at all, and only those behind them from a heap.
+struct Ranking {
+    list: Vec<Scored>,
+    /// Looks at all of the list so far.
+    looks: usize,
+    heap: BinaryHeap<Scored>,
+}
+
+/// Most looks at all candidates of a list; making a heap costs about as many.
+const LOOKS_MAX: usize = 8;
+
+impl Ranking {
+    /// Without candidates, in the memory of a list.
+    fn within(mut list: Vec<Scored>) -> Self {
+        list.clear();
+        Ranking { list, looks: 0, heap: BinaryHeap::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.list.len() + self.heap.len()
+    }
+
+    /// Removes all.
+    fn clear(&mut self) {
+        self.heap.clear();
+        self.list.clear();
+        self.looks = 0;
+    }
+
+    /// Adds candidates with their scores; with `all_equal` none is asked for. The only place that asks for a score, so that its
+    /// computation becomes a part of the loop.
+    #[inline(never)]
+    fn add(&mut self, rows: Rows<'_>, all_equal: bool, score: &mut impl FnMut(&Job) -> f64) {
+        for at in 0..rows.len() {
+            let Some((candidate, job)) = rows.get(at) else { continue };
+            let scored = Scored {
+                score: if all_equal { 0 } else { in_order(score(job)) },
+                priority: job.priority,
+                submitted: Reverse(in_order(job.t_submit)),
+                id: Reverse(job.id),
+                candidate: *candidate,
+                cores: job.cores,
+            };
+            match self.heap.is_empty() {
+                true => self.list.push(scored),
+                false => self.heap.push(scored),
+            }
+        }
+    }
+
+    /// Removes and returns the one with the largest score.
+    fn take(&mut self) -> Option<Scored> {
+        if self.heap.is_empty() && self.looks < LOOKS_MAX {
+            self.looks += 1;
+            return largest(&self.list).map(|at| self.list.swap_remove(at));
+        }
+        self.heap.extend(self.list.drain(..));
+        self.heap.pop()
+    }
+}
+
+/// The place of the largest one; `None` of none.
+fn largest(list: &[Scored]) -> Option<usize> {
+    /// Few of those that are read at one time have a score as large as the largest before them.
+    const AT_ONCE: usize = 4;
+    let (mut best, mut score) = (0, list.first()?.score);
+    for (some, first) in list.chunks(AT_ONCE).zip((0..).step_by(AT_ONCE)) {
+        let least = match some {
+            [a, b, c, d] => a.score.max(b.score).max(c.score.max(d.score)),
+            _ => score,
+        };
+        if least < score {
+            continue;
+        }
+        for (other, at) in some.iter().zip(first..) {
+            if *other > list[best] {
+                best = at;
+            }
+        }
+        score = list[best].score;
+    }
+    Some(best)
+}
+
+/// Candidates to be scored.
+enum Rows<'a> {
+    /// Of [`Heads`].
+    Kept(&'a [Option<(Candidate, Job)>]),
+    /// An answer of the host.
+    Told(&'a [(Candidate, Job)]),
+}
+
+impl Rows<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Rows::Kept(rows) => rows.len(),
+            Rows::Told(rows) => rows.len(),
+        }
+    }
+
+    fn get(&self, at: usize) -> Option<&(Candidate, Job)> {
+        match self {
+            Rows::Kept(rows) => rows.get(at)?.as_ref(),
+            Rows::Told(rows) => rows.get(at),
+        }
+    }
+}
+
 /// Most groups that are asked at once for their first jobs that fit; more are asked one by one when their turn comes.
 const GROUPS_AT_ONCE: usize = 256;
 
@@ -148,39 +257,29 @@ pub fn by_group_score<'p>(
     by_cores: bool,
     score: impl FnMut(&Job) -> f64,
 ) {
-    let mut all = BinaryHeap::from(std::mem::take(&mut heads_of_groups.scored));
+    let mut all = Ranking::within(std::mem::take(&mut heads_of_groups.scored));
     in_order_of_groups(pass, heads_of_groups, &mut all, depth, by_cores, score);
-    all.clear();
-    heads_of_groups.scored = all.into_vec();
+    heads_of_groups.scored = all.list;
 }
 
 /// The pass of [`by_group_score`]; `all` is empty before.
 fn in_order_of_groups<'p>(
     pass: &mut (dyn Pass + 'p),
     heads_of_groups: &mut Heads,
-    all: &mut BinaryHeap<Scored>,
+    all: &mut Ranking,
     depth: u32,
     by_cores: bool,
     mut score: impl FnMut(&Job) -> f64,
 ) {
-    let mut firsts = heads_of_groups.of(pass, by_cores);
-    let two = [firsts.next(), firsts.next()];
-    let several = two[1].is_some();
-    let mut scored = |(candidate, job): &(Candidate, Job)| Scored {
-        score: if several { in_order(score(job)) } else { 0 },
-        priority: job.priority,
-        submitted: Reverse(in_order(job.t_submit)),
-        id: Reverse(job.id),
-        candidate: *candidate,
-        cores: job.cores,
-    };
-    replace(all, two.into_iter().flatten().chain(firsts).map(&mut scored));
+    let firsts = heads_of_groups.renewed(pass, by_cores);
+    let one = firsts.iter().flatten().nth(1).is_none();
+    all.add(Rows::Kept(firsts), one, &mut score);
     let groups = all.len();
     let mut last = None;
     let mut first = |pass: &mut (dyn Pass + 'p)| {
         let behind = last.take().and_then(|candidate| groups::next(pass, candidate, false));
-        all.extend(behind.as_ref().map(&mut scored));
-        last = all.pop().map(|top| top.candidate);
+        all.add(Rows::Kept(&[behind]), one, &mut score);
+        last = all.take().map(|top| top.candidate);
         last
     };
     if !heads(pass, depth, PASSED_OVER_MAX, None, &mut first) {
@@ -189,11 +288,11 @@ fn in_order_of_groups<'p>(
     let mut left = Left::new(pass);
     let behind = last.and_then(|candidate| groups::next(pass, candidate, true));
     left.may_fit(behind.as_ref());
-    all.extend(behind.as_ref().map(&mut scored));
+    all.add(Rows::Kept(&[behind]), one, &mut score);
     // The host knows of each job that was refused that it does not fit.
     let mut known = groups <= GROUPS_AT_ONCE;
     // The first of a group has the largest score of it, so a group is asked for a job that fits when its turn comes.
-    while let Some(top) = all.pop() {
+    while let Some(top) = all.take() {
         if !left.fits_any(pass) {
             return;
         }
@@ -210,21 +309,14 @@ fn in_order_of_groups<'p>(
             // Few groups have another job that fits.
             let fitting = groups::heads(pass, Wanted { by_cores, fitting: true });
             left.may_fit(fitting.first());
-            replace(all, fitting.iter().map(&mut scored));
+            all.clear();
+            all.add(Rows::Told(&fitting), one, &mut score);
         } else {
             let behind = groups::next(pass, top.candidate, true);
             left.may_fit(behind.as_ref());
-            all.extend(behind.as_ref().map(&mut scored));
+            all.add(Rows::Kept(&[behind]), one, &mut score);
         }
     }
-}
-
-/// Other candidates in place of those that are there.
-fn replace(all: &mut BinaryHeap<Scored>, by: impl Iterator<Item = Scored>) {
-    let mut list = std::mem::take(all).into_vec();
-    list.clear();
-    list.extend(by);
-    *all = BinaryHeap::from(list);
 }
 
 /// Bounds of the jobs that a pass can still start: free cores, and one candidate that may fit. A job that does not fit once in

@@ -76,6 +76,11 @@ impl Heads {
     /// The first candidate of each group that has one; `by_cores` as in [`Wanted`]. To be called before the first start or reservation
     /// of a pass.
     pub fn of(&mut self, pass: &mut dyn Pass, by_cores: bool) -> impl Iterator<Item = &(Candidate, Job)> {
+        self.renewed(pass, by_cores).iter().flatten()
+    }
+
+    /// The same by number of the group.
+    pub(crate) fn renewed(&mut self, pass: &mut dyn Pass, by_cores: bool) -> &[Option<(Candidate, Job)>] {
         let queue = pass.queue() as usize;
         if self.queues.len() <= queue {
             self.queues.resize(queue + 1, Vec::new());
@@ -97,7 +102,7 @@ impl Heads {
                 groups[group as usize] = first;
             }
             if last {
-                return groups.iter().flatten();
+                return groups;
             }
         }
     }

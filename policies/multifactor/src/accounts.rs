@@ -57,6 +57,7 @@ impl ByUser {
 #[derive(Debug, Clone)]
 pub struct Accounts {
     names: Vec<String>,
+    /// Of [`AT_ONCE`] accounts, or several times as many; 1 behind the last one.
     shares: Vec<f64>,
     all_shares: f64,
     used: Usage,
@@ -97,7 +98,8 @@ pub fn number(key: &str, name: &str, text: &str) -> Result<f64, Bad> {
 /// The fair-share factors of the accounts at one time.
 #[derive(Debug, Clone)]
 pub struct Factors<'a> {
-    /// Decayed core-seconds by account.
+    /// Decayed core-seconds by account, and the shares of the accounts: [`AT_ONCE`] accounts, or several times as many. Those behind the
+    /// last account have no usage.
     used: Vec<f64>,
     shares: &'a [f64],
     /// The exponent of an account with one share, for each of its core-seconds: all shares, negative, divided by the damping and by all
@@ -122,6 +124,7 @@ impl Factors<'_> {
     }
 
     /// The factor of the account of a user; 1 for a user of whom no job was seen.
+    #[inline(always)]
     pub fn of(&mut self, user: u32) -> f64 {
         let Some(account) = self.by_user.get(user) else { return 1.0 };
         let known = self.known[account];
@@ -131,19 +134,16 @@ impl Factors<'_> {
     /// The factor of an account, by number: 2^(-(usage / shares) / damping), both as fractions of the total. Those of the accounts
     /// beside it are computed with it, which takes hardly longer.
     #[inline(never)]
+    #[cfg_attr(target_arch = "wasm32", target_feature(enable = "simd128"))]
     fn compute(&mut self, account: usize) -> f64 {
-        let first = account / AT_ONCE * AT_ONCE;
-        let end = self.shares.len().min(first + AT_ONCE);
-        let mut exponents = [0.0; AT_ONCE];
-        let rows = self.used[first..end].iter().zip(&self.shares[first..end]);
-        for (exponent, (used, shares)) in exponents.iter_mut().zip(rows) {
-            *exponent = used * self.exponent / shares;
-        }
-        let rows = self.known[first..end].iter_mut().zip(&self.shares[first..end]);
-        for (power, (known, shares)) in exp2_each(&exponents).into_iter().zip(rows) {
-            *known = if *shares > 0.0 { power } else { 0.0 };
-        }
-        self.known[account]
+        let (used, _) = self.used.as_chunks::<AT_ONCE>();
+        let (shares, _) = self.shares.as_chunks::<AT_ONCE>();
+        let (known, _) = self.known.as_chunks_mut::<AT_ONCE>();
+        let (used, shares) = (&used[account / AT_ONCE], &shares[account / AT_ONCE]);
+        let powers = exp2_each(&std::array::from_fn(|at| used[at] * self.exponent / shares[at]));
+        let known: &mut [f64; AT_ONCE] = &mut known[account / AT_ONCE];
+        *known = std::array::from_fn(|at| if shares[at] > 0.0 { powers[at] } else { 0.0 });
+        known[account % AT_ONCE]
     }
 }
 
@@ -172,7 +172,7 @@ impl Accounts {
             let account = made.account(name);
             made.shares[account] = value;
         }
-        made.all_shares = made.shares.iter().sum();
+        made.all_shares = made.shares[..made.names.len()].iter().sum();
         for (name, users) in pairs("accounts", accounts)? {
             let account = made.account(name);
             for user in users.split_whitespace() {
@@ -192,7 +192,7 @@ impl Accounts {
             return *known;
         }
         self.names.push(name.to_owned());
-        self.shares.push(1.0);
+        self.shares.resize(self.names.len().next_multiple_of(AT_ONCE), 1.0);
         self.all_shares += 1.0;
         self.used.add_account();
         self.by_name.insert(name.to_owned(), self.names.len() - 1);

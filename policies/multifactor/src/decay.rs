@@ -135,7 +135,8 @@ impl Decay {
 
     /// Decayed core-seconds, at its end, of one core held for this many seconds.
     pub fn held(self, seconds: f64) -> f64 {
-        self.held_of(1.0, self.weight(0.0), seconds.max(0.0), self.left(seconds))
+        let [held] = self.held_of(&[1.0], &[self.weight(0.0)], seconds.max(0.0), self.left(seconds));
+        held
     }
 
     /// The weight of one core that is held from this many seconds after some time on.
@@ -143,13 +144,20 @@ impl Decay {
         if self.half_life.is_infinite() { seconds } else { self.growth(seconds) }
     }
 
-    /// Decayed core-seconds of cores that are held, with the sum of their weights, this many seconds after the time of these weights;
+    /// Decayed core-seconds of cores that are held, with the sums of their weights, this many seconds after the time of these weights;
     /// `left` is the fraction of one unit that remains from that time.
-    pub fn held_of(self, cores: f64, weight: f64, seconds: f64, left: f64) -> f64 {
+    #[inline(always)]
+    pub fn held_of<const N: usize>(
+        self,
+        cores: &[f64; N],
+        weight: &[f64; N],
+        seconds: f64,
+        left: f64,
+    ) -> [f64; N] {
         if self.half_life.is_infinite() {
-            return cores * seconds - weight;
+            return std::array::from_fn(|at| cores[at] * seconds - weight[at]);
         }
-        self.ever * (cores - weight * left)
+        std::array::from_fn(|at| self.ever * (cores[at] - weight[at] * left))
     }
 }
 

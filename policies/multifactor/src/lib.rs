@@ -161,6 +161,7 @@ impl Multifactor {
     }
 
     /// The sum of weighted factors, each from 0 to 1, in billionths. `last` has the weighted factors of the job before at this time.
+    #[inline(always)]
     fn score(&self, now: f64, machine_cores: u32, fair_share: f64, job: &Job, last: &mut Last) -> f64 {
         if job.priority == u32::MAX {
             return f64::INFINITY;
@@ -180,6 +181,28 @@ impl Multifactor {
             sum += w.size * self.size(machine_cores, job);
         }
         rounded(sum * 1e9)
+    }
+}
+
+/// The scores of one pass.
+struct Scores<'a> {
+    of: &'a Multifactor,
+    now: f64,
+    cores: u32,
+    /// The memory of the factors, until they are computed.
+    lists: Lists,
+    factors: Option<accounts::Factors<'a>>,
+    last: Last,
+}
+
+impl Scores<'_> {
+    /// Part of each loop over jobs, since a call takes as long as the sum.
+    #[inline(always)]
+    fn of_job(&mut self, job: &Job) -> f64 {
+        let Scores { of, now, cores, lists, factors, last } = self;
+        let anew = || of.accounts.factors(*now, of.damping, std::mem::take(lists));
+        let fair_share = factors.get_or_insert_with(anew).of(job.userid);
+        of.score(*now, *cores, fair_share, job, last)
     }
 }
 
@@ -209,21 +232,16 @@ impl Scheduling for Multifactor {
         let now = pass.now();
         let cores = if self.weights.size > 0.0 { pass.totals().cores } else { 0 };
         let mut heads = std::mem::take(&mut self.heads);
-        let mut lists = std::mem::take(&mut self.lists);
+        let lists = std::mem::take(&mut self.lists);
         // In most passes no two jobs have to be compared.
-        let (mut factors, mut last) = (None, Last::default());
-        let score = |job: &Job| {
-            let factors = factors
-                .get_or_insert_with(|| self.accounts.factors(now, self.damping, std::mem::take(&mut lists)));
-            self.score(now, cores, factors.of(job.userid), job, &mut last)
-        };
+        let mut scores = Scores { of: self, now, cores, lists, factors: None, last: Last::default() };
+        let (depth, by_cores) = (self.depth, self.weights.size > 0.0);
         match self.window {
             // Jobs of one user, priority and size differ by their age alone.
-            0 => {
-                backfill::by_group_score(pass, &mut heads, self.depth, self.weights.size > 0.0, score);
-            }
-            window => backfill::by_score(pass, self.depth, window, score),
+            0 => backfill::by_group_score(pass, &mut heads, depth, by_cores, |job| scores.of_job(job)),
+            window => backfill::by_score(pass, depth, window, |job| scores.of_job(job)),
         }
+        let Scores { lists, factors, .. } = scores;
         self.lists = factors.map_or(lists, accounts::Factors::into_lists);
         self.heads = heads;
     }

@@ -11,7 +11,7 @@
 //!
 //! This module knows neither users nor queues.
 
-use crate::decay::Decay;
+use crate::decay::{AT_ONCE, Decay};
 
 /// Half-lives after which usage is brought to a later time, before weights become too large for their sums.
 const FAR: f64 = 32.0;
@@ -28,18 +28,24 @@ pub struct Held {
     pub start: f64,
 }
 
-/// Usage of one account, as of the time of all.
+/// The running jobs of one account.
 #[derive(Debug, Clone, Copy, Default)]
-struct Account {
-    /// Decayed core-seconds of jobs that ended.
-    ended: f64,
-    /// Cores of running jobs, and the same as a number for sums.
+struct Running {
+    /// Their cores.
     cores: u64,
-    count: f64,
     /// Sum of the weights of these cores, in parts of 1 / [`UNITS`].
     weights: i128,
-    /// The same in whole.
-    weight: f64,
+}
+
+/// The usage of [`AT_ONCE`] accounts as of the time of all, which is brought to another time at once.
+#[derive(Debug, Clone, Copy, Default)]
+struct Group {
+    /// Decayed core-seconds of jobs that ended.
+    ended: [f64; AT_ONCE],
+    /// Cores of running jobs.
+    cores: [f64; AT_ONCE],
+    /// Sum of the weights of these cores.
+    weight: [f64; AT_ONCE],
 }
 
 /// The usage of accounts by number; see the module.
@@ -48,18 +54,21 @@ pub struct Usage {
     decay: Decay,
     /// The time of all usage, in seconds; `None` before any.
     at: Option<f64>,
-    accounts: Vec<Account>,
+    running: Vec<Running>,
+    /// As many as the accounts need. Those behind the last account have no usage.
+    groups: Vec<Group>,
 }
 
 impl Usage {
     /// No account.
     pub fn new(decay: Decay) -> Usage {
-        Usage { decay, at: None, accounts: Vec::new() }
+        Usage { decay, at: None, running: Vec::new(), groups: Vec::new() }
     }
 
     /// Adds an account without usage.
     pub fn add_account(&mut self) {
-        self.accounts.push(Account::default());
+        self.running.push(Running::default());
+        self.groups.resize(self.running.len().div_ceil(AT_ONCE), Group::default());
     }
 
     /// The time of what [`ended`](Self::ended) returns; `None` before any usage.
@@ -69,7 +78,7 @@ impl Usage {
 
     /// Decayed core-seconds of the jobs of an account that ended.
     pub fn ended(&self, account: usize) -> f64 {
-        self.accounts[account].ended
+        self.groups[account / AT_ONCE].ended[account % AT_ONCE]
     }
 
     /// Prepares for an event at this time; `running` are the jobs that run before it.
@@ -83,8 +92,9 @@ impl Usage {
     fn bring_to(&mut self, now: f64, running: impl Iterator<Item = Held>) {
         let left = self.decay.left(now - self.at.unwrap_or(now));
         self.at = Some(now);
-        for account in &mut self.accounts {
-            *account = Account { ended: account.ended * left, ..Account::default() };
+        self.running.fill(Running::default());
+        for group in &mut self.groups {
+            *group = Group { ended: group.ended.map(|ended| ended * left), ..Group::default() };
         }
         running.for_each(|job| self.starts(job));
     }
@@ -98,21 +108,26 @@ impl Usage {
     /// A job runs from now on.
     pub fn starts(&mut self, job: Held) {
         let units = self.units(job);
-        let account = &mut self.accounts[job.account];
-        account.cores += u64::from(job.cores);
-        account.count = account.cores as f64;
-        account.weights = account.weights.wrapping_add(units);
-        account.weight = account.weights as f64 / UNITS;
+        let running = &mut self.running[job.account];
+        running.cores += u64::from(job.cores);
+        running.weights = running.weights.wrapping_add(units);
+        self.sum(job.account);
+    }
+
+    /// The numbers of the running jobs of an account, for sums.
+    fn sum(&mut self, account: usize) {
+        let (running, group) = (self.running[account], &mut self.groups[account / AT_ONCE]);
+        group.cores[account % AT_ONCE] = running.cores as f64;
+        group.weight[account % AT_ONCE] = running.weights as f64 / UNITS;
     }
 
     /// A running job has not run.
     pub fn forget(&mut self, job: Held) {
         let units = self.units(job);
-        let account = &mut self.accounts[job.account];
-        account.cores = account.cores.saturating_sub(job.cores.into());
-        account.count = account.cores as f64;
-        account.weights = account.weights.wrapping_sub(units);
-        account.weight = account.weights as f64 / UNITS;
+        let running = &mut self.running[job.account];
+        running.cores = running.cores.saturating_sub(job.cores.into());
+        running.weights = running.weights.wrapping_sub(units);
+        self.sum(job.account);
     }
 
     /// A running job has ended at this time.
@@ -120,20 +135,22 @@ impl Usage {
         self.forget(job);
         // An end before the last one known is reported late; its usage is older by the difference.
         let more = self.decay.held(end - job.start) * self.decay.growth(end - self.at.unwrap_or(end));
-        self.accounts[job.account].ended += f64::from(job.cores) * more;
+        self.groups[job.account / AT_ONCE].ended[job.account % AT_ONCE] += f64::from(job.cores) * more;
     }
 
-    /// Fills a list with decayed core-seconds by account at this time.
+    /// Fills a list with decayed core-seconds by account at this time, for [`AT_ONCE`] accounts or several times as many.
+    #[cfg_attr(target_arch = "wasm32", target_feature(enable = "simd128"))]
     pub fn by_account(&self, now: f64, used: &mut Vec<f64>) {
         let seconds = now - self.at.unwrap_or(now);
         let left = self.decay.left(seconds);
-        let each = |of: &Account| {
-            let running = self.decay.held_of(of.count, of.weight, seconds, left);
-            // `f64::max` is a call in a component.
-            of.ended * left + if running > 0.0 { running } else { 0.0 }
-        };
         used.clear();
-        used.extend(self.accounts.iter().map(each));
+        for of in &self.groups {
+            let running = self.decay.held_of(&of.cores, &of.weight, seconds, left);
+            // `f64::max` is a call in a component.
+            let running = running.map(|running| if running > 0.0 { running } else { 0.0 });
+            let all: [f64; AT_ONCE] = std::array::from_fn(|at| of.ended[at] * left + running[at]);
+            used.extend_from_slice(&all);
+        }
     }
 
     /// Sets decayed core-seconds of ended jobs, by account and with their time. `running` are all running jobs.
@@ -153,7 +170,8 @@ impl Usage {
         let Some(latest) = latest else { return };
         self.bring_to(latest, running);
         for &(account, used, at) in ended {
-            self.accounts[account].ended = used * self.decay.left(latest - at.unwrap_or(latest));
+            let used = used * self.decay.left(latest - at.unwrap_or(latest));
+            self.groups[account / AT_ONCE].ended[account % AT_ONCE] = used;
         }
     }
 }
@@ -172,6 +190,8 @@ mod tests {
     fn by_account(usage: &Usage, now: f64) -> Vec<f64> {
         let mut used = Vec::new();
         usage.by_account(now, &mut used);
+        assert_eq!(used.len() % AT_ONCE, 0);
+        assert!(used.split_off(usage.running.len()).iter().all(|used| *used == 0.0));
         used
     }
 
