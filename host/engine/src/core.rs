@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fluxgate_formats::jobspec::JobAttributes;
-use fluxgate_formats::{JobId, Jobspec};
+use fluxgate_formats::{JobId, Jobspec, R};
 use fluxgate_graph::{JobMap, Placement, Resources};
 
 use crate::columns::{JobColumns, Machine, MachineTotals};
@@ -93,6 +93,8 @@ pub(crate) struct Core {
     pub(crate) node_order: Option<Arc<[u32]>>,
     /// Traces of passes, if they are made.
     pub(crate) tracing: Option<Box<Tracing>>,
+    /// The allocation of starts for which none is written.
+    pub(crate) no_r: Arc<R>,
     /// A policy reads attributes of jobs, so they are kept.
     pub(crate) keeps_attributes: bool,
 }
@@ -129,6 +131,7 @@ impl Core {
             lists: Lists::default(),
             node_order: None,
             tracing: None,
+            no_r: Arc::default(),
             keeps_attributes: false,
         }
     }
@@ -270,6 +273,11 @@ impl Core {
         self.jobs.get(slot)
     }
 
+    /// A waiting job with the resources, to search some for it.
+    pub(crate) fn job_and_resources(&mut self, slot: Slot) -> Option<(&Job, &mut Resources)> {
+        Some((self.jobs.get(slot)?, &mut self.resources))
+    }
+
     pub(crate) fn job_mut(&mut self, slot: Slot) -> Option<&mut Job> {
         self.jobs.get_mut(slot)
     }
@@ -294,13 +302,13 @@ impl Core {
 
     /// Removes a waiting job from every index.
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Job> {
-        self.unplace(slot, 0);
-        self.unplace(slot, 1);
         self.leave_group(slot);
-        let job = self.jobs.take(slot)?;
+        let mut job = self.jobs.take(slot)?;
         self.pending.remove(&job.id);
         self.vacant.push(slot);
         let queue = &mut self.queues[job.queue as usize];
+        queue.displace(&mut job, 0);
+        queue.displace(&mut job, 1);
         queue.native.remove(&job.native_key());
         queue.tally.leaves(job.t_submit, &job.reason);
         queue.leave(job.class);
@@ -327,12 +335,8 @@ impl Core {
         if self.jobs.get(slot).is_none_or(|job| job.places[side].is_none()) {
             return;
         }
-        let Some(job) = self.jobs.get_mut(slot) else { return };
-        let queue = &mut self.queues[job.queue as usize];
-        let least = queue.least(job.class);
-        let place = std::mem::replace(&mut job.places[side], Place::NONE);
-        if let (Some(order), Some(key)) = (&mut queue.orders[side], place.key(queue.generation[side])) {
-            order.remove(job.class, least, &job.ordered_by(key));
+        if let Some(job) = self.jobs.get_mut(slot) {
+            self.queues[job.queue as usize].displace(job, side);
         }
     }
 
@@ -353,8 +357,8 @@ impl Core {
         let whole = job.placement().unwrap_or(self.placement_of(job.queue)).whole_nodes();
         let (before, places) = (job.request.clone(), job.places);
         let rights = self.rights_of(slot);
-        let request = self.resources.with_whole_nodes(&before, whole);
-        let request = self.resources.with_rights(&request, rights);
+        let request = self.resources.with_whole_nodes(before.clone(), whole);
+        let request = self.resources.with_rights(request, rights);
         if request.shape() == before.shape() {
             return;
         }
@@ -427,7 +431,7 @@ impl Core {
         for (queue, id) in after.iter_mut().zip(queue..).skip(1) {
             if !self.passed.contains(&id) {
                 queue.dirty |= !queue.native.is_empty();
-                queue.holds = None;
+                (queue.holds, queue.only_submitted) = (None, false);
             }
         }
     }

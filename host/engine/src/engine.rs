@@ -328,7 +328,7 @@ impl Engine {
                 let mut core = pass.abort(&error);
                 let scope = core.scope_of(queue);
                 policies.fail(&mut core, scope, error, out);
-                *pass = Pass::new(core, queue, now);
+                pass = Pass::new(core, queue, now);
                 pass.decided_by(crate::BUILTIN);
                 pass.run_alone();
             }

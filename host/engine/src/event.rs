@@ -181,7 +181,7 @@ pub enum Action {
         /// The job.
         id: JobId,
         /// Its allocation; empty when [`write_r`](crate::Config::write_r) is off.
-        r: Box<R>,
+        r: Arc<R>,
         /// RFC 27 annotations to merge, a JSON object (possibly empty); `null` removes a key.
         annotations: Value,
     },

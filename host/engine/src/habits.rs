@@ -3,7 +3,7 @@
 //! Each user has a histogram of that share, in which newer jobs have more weight. The histogram of all jobs is mixed
 //! in, which matters for users with few jobs. No decision depends on it. This module must never know which jobs wait.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use crate::core::job::Running;
 
@@ -36,7 +36,7 @@ impl Histogram {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Habits {
     all: Histogram,
-    users: BTreeMap<u32, Histogram>,
+    users: FxHashMap<u32, Histogram>,
 }
 
 impl Habits {

@@ -29,7 +29,7 @@ mod turns;
 mod window_gate;
 
 use fluxgate_formats::JobId;
-use fluxgate_graph::{NoFit, Placement, Request, Selection, ShapeId, Totals};
+use fluxgate_graph::{NoFit, Placement, Selection, ShapeId, Totals};
 use rustc_hash::FxHashMap;
 
 use crate::core::job::Job;
@@ -128,6 +128,8 @@ pub struct Pass {
     standing: Standing,
     /// The policy of this pass made the last pass of this queue.
     continues: bool,
+    /// Nothing but submissions has required this pass.
+    only_submitted: bool,
     /// Number of reservations of the last pass that were made anew all at once.
     kept: usize,
     /// A reservation is not of the earliest start.
@@ -172,15 +174,18 @@ impl std::fmt::Debug for Pass {
 }
 
 impl Pass {
-    pub(crate) fn new(mut core: Box<Core>, queue: QueueId, now: f64) -> Self {
+    pub(crate) fn new(mut core: Box<Core>, queue: QueueId, now: f64) -> Box<Self> {
         core.marks.begin_pass();
         core.stats.passes += 1;
         let trace = tracing::begin(&mut core, queue, now);
-        Pass {
+        let of = &core.queues[queue as usize];
+        let only_submitted = of.only_submitted && of.wake.is_none_or(|wake| wake > now);
+        Box::new(Pass {
             headroom: core.headroom(queue, now),
             standing: std::mem::take(&mut core.standing),
             lists: std::mem::take(&mut core.lists),
             continues: false,
+            only_submitted,
             kept: 0,
             put_off: false,
             core,
@@ -207,7 +212,7 @@ impl Pass {
             interrupted: false,
             breach: None,
             trace,
-        }
+        })
     }
 
     /// The time of this pass, seconds since the epoch.
@@ -423,10 +428,20 @@ impl Pass {
         self.holds = true;
     }
 
+    /// True if nothing but submissions has required this pass, and the policy of this pass made the last pass of this queue, which met no
+    /// bound. A policy that would ask the same again in such a pass need not be called: its questions can be asked for it.
+    pub fn only_submitted(&self) -> bool {
+        self.continues && self.only_submitted
+    }
+
+    /// True if no bound was met, and no key is asked for again.
+    fn is_whole(&self) -> bool {
+        !self.cut && !self.interrupted && !self.bounded && self.rekeys.is_empty()
+    }
+
     /// The job after which submitted jobs change nothing, if [`Pass::holds`] was called and no bound met.
     fn held_behind(&self) -> Option<(JobId, Slot)> {
-        let whole = !self.cut && !self.interrupted && !self.bounded && self.rekeys.is_empty();
-        let slot = self.turn.filter(|_| self.holds && whole)?;
+        let slot = self.turn.filter(|_| self.holds && self.is_whole())?;
         Some((self.core.job(slot)?.id, slot))
     }
 
@@ -478,8 +493,9 @@ impl Pass {
         self.fit = None;
     }
 
-    /// Notes that a job of this request delays a reservation if it ends after `latest`.
-    fn note_delay(&mut self, request: &Request, latest: f64) {
+    /// Notes that a job of the request of this one delays a reservation if it ends after `latest`.
+    fn note_delay(&mut self, slot: Slot, latest: f64) {
+        let Some(Job { request, .. }) = self.core.job(slot) else { return };
         self.misses.entry(request.shape()).or_default().note_delay(latest);
         if let Some(cores) = request.plain_cores() {
             self.limits.note(cores, latest);
@@ -502,37 +518,39 @@ impl Pass {
         self.has_window(slot)?;
         self.within_bounds(slot)?;
         let Some(job) = self.core.job(slot) else { return Err(Refusal::NotEligible) };
-        let (request, duration, class) = (job.request.clone(), job.duration, job.class);
+        let (shape, class) = (job.request.shape(), job.class);
         let parked = self.core.queues[self.queue as usize].class(class).is_some_and(|c| c.parked);
-        let mut end = self.core.expected_end(self.now, duration);
-        if self.misses.get(&request.shape()).is_some_and(|miss| miss.delays(end)) {
+        let mut end = self.core.expected_end(self.now, job.duration);
+        if self.misses.get(&shape).is_some_and(|miss| miss.delays(end)) {
             return Err(Refusal::DelaysReservation);
         }
+        let Some((job, resources)) = self.core.job_and_resources(slot) else {
+            return Err(Refusal::NotEligible);
+        };
         let found = if parked {
             Err(NoFit::Busy)
         } else {
-            self.core.stats.matches += 1;
-            let Core { resources, .. } = &mut *self.core;
-            let mut found = resources.match_now(&request, self.now, end, placement);
+            let mut found = resources.match_now(&job.request, self.now, end, placement);
             // A job that may be ended can run until a window begins that is to be filled.
             while let Err(NoFit::Window(window, latest)) = found
-                && let Some(sooner) = resources.fills_until(&request, window, self.now, latest)
+                && let Some(sooner) = resources.fills_until(&job.request, window, self.now, latest)
                 && sooner < end
             {
                 end = sooner;
-                found = resources.match_now(&request, self.now, end, placement);
+                found = resources.match_now(&job.request, self.now, end, placement);
             }
             found
         };
+        self.core.stats.matches += u64::from(!parked);
         match found {
             Ok(selection) => Ok((selection, end)),
             Err(NoFit::WouldDelay(reserved, latest)) => {
-                self.note_delay(&request, latest);
+                self.note_delay(slot, latest);
                 self.set_reason(slot, Reason::Delays(reserved));
                 Err(Refusal::DelaysReservation)
             }
             Err(NoFit::Window(id, latest)) => {
-                self.note_delay(&request, latest);
+                self.note_delay(slot, latest);
                 let reason = self.core.window_reason(slot, id, latest);
                 reason.into_iter().for_each(|reason| self.set_reason(slot, reason));
                 Err(Refusal::DelaysReservation)

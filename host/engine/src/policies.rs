@@ -236,7 +236,7 @@ impl Policies {
     ) -> (Box<Pass>, Result<(), PolicyError>) {
         let active = self.active_mut(core.scope_of(queue));
         let last = core.queues[queue as usize].last_pass;
-        let mut pass = Box::new(Pass::new(core, queue, now));
+        let mut pass = Pass::new(core, queue, now);
         let mut result = Ok(());
         pass.decided_by(active.as_ref().map_or(BUILTIN, |active| active.policy.name()));
         match active {

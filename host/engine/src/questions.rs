@@ -312,7 +312,7 @@ impl Questions {
         let queue =
             self.queue_of(name).ok_or_else(|| Impossible(format!("queue {name:?} is not known here")))?;
         let placement = own.unwrap_or(self.queues[queue as usize].placement);
-        let request = self.resources.with_whole_nodes(&request, placement.whole_nodes());
+        let request = self.resources.with_whole_nodes(request, placement.whole_nodes());
         let applicant = wish.applicant(userid, name);
         let rights = self.windows.rights(applicant);
         if rights.access == Some(Access::Only(NOWHERE))
@@ -320,7 +320,7 @@ impl Questions {
         {
             return Err(Impossible(why.to_string()));
         }
-        let request = self.resources.with_rights(&request, rights);
+        let request = self.resources.with_rights(request, rights);
         let asked = jobspec.duration();
         let duration = if asked > 0.0 { asked } else { f64::INFINITY };
         Ok(Waiting {

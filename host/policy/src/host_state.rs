@@ -32,6 +32,16 @@ pub(crate) struct HostState {
     charge: u64,
     charge_max: u64,
     questions: u64,
+    /// The pass that this call asked for as a whole, with the number of questions when it was answered.
+    pub(crate) whole: Option<(Whole, u64)>,
+}
+
+/// A pass that is one question of `many.backfill` with `holds`: its arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Whole {
+    pub(crate) queue: u32,
+    pub(crate) reservations: u32,
+    pub(crate) unknown: u32,
 }
 
 impl HostState {
@@ -50,6 +60,7 @@ impl HostState {
             charge: 0,
             charge_max: 0,
             questions: 0,
+            whole: None,
         }
     }
 
@@ -61,6 +72,7 @@ impl HostState {
         self.charge = 0;
         self.charge_max = fuel;
         self.questions = 0;
+        self.whole = None;
         self.log_left = self.log_left.saturating_add(self.limits.log_refill).min(self.limits.log_burst);
     }
 
@@ -76,6 +88,16 @@ impl HostState {
             return Err(PolicyError::Bound { during: self.during, bound: "questions", limit, found });
         }
         Ok(())
+    }
+
+    /// Number of questions in this call so far.
+    pub(crate) fn questions(&self) -> u64 {
+        self.questions
+    }
+
+    /// The pass that this call asked for as a whole, if it asked nothing else.
+    pub(crate) fn asked_whole(&self) -> Option<Whole> {
+        self.whole.filter(|(_, questions)| *questions == self.questions).map(|(whole, _)| whole)
     }
 
     /// True if half of the fuel that may be charged in this call is used. Decisions are then refused with `limit`, so

@@ -10,7 +10,7 @@ use wasmtime::Result;
 use crate::bindings::v0_1_0::fluxgate::policy::{
     attributes, flow, groups, log, machine, many, pass, resources, types,
 };
-use crate::host_state::HostState;
+use crate::host_state::{HostState, Whole};
 use crate::limits::{LOG_TARGET, one_line};
 
 /// The answer of `next` at the end.
@@ -70,6 +70,24 @@ impl HostState {
                 self.charge(self.limits.fuel_plan)?;
             }
         }
+    }
+
+    /// The answer of `many.backfill`.
+    pub(crate) fn whole_pass(&mut self, reservations: u32, unknown: u32, holds: bool) -> Result<bool> {
+        const QUESTION: &str = "many.backfill";
+        if self.take_turns(QUESTION, reservations, unknown)? {
+            while let Some(candidate) = self.pass(QUESTION, 0)?.next_fitting() {
+                if matches!(self.start_as(QUESTION, candidate, None)?, Err(types::Refusal::Limit)) {
+                    return Ok(false);
+                }
+            }
+        } else if reservations > 0 {
+            return Ok(false);
+        }
+        if holds {
+            self.pass(QUESTION, 0)?.holds();
+        }
+        Ok(true)
     }
 
     /// Starts a candidate or reserves its start, and returns the answer of `many.start-or-reserve`; `None` at a bound of the pass.
@@ -222,20 +240,13 @@ impl many::Host for HostState {
     }
 
     fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> Result<bool> {
-        const QUESTION: &str = "many.backfill";
-        if self.take_turns(QUESTION, reservations, unknown)? {
-            while let Some(candidate) = self.pass(QUESTION, 0)?.next_fitting() {
-                if matches!(self.start_as(QUESTION, candidate, None)?, Err(types::Refusal::Limit)) {
-                    return Ok(false);
-                }
-            }
-        } else if reservations > 0 {
-            return Ok(false);
+        let whole = holds && self.questions() == 0;
+        let answer = self.whole_pass(reservations, unknown, holds)?;
+        if whole && let Some(pass) = &self.pass {
+            let whole = Whole { queue: pass.queue(), reservations, unknown };
+            self.whole = Some((whole, self.questions()));
         }
-        if holds {
-            self.pass(QUESTION, 0)?.holds();
-        }
-        Ok(true)
+        Ok(answer)
     }
 
     fn renew(&mut self, count: u32) -> Result<Option<Vec<many::Renewed>>> {

@@ -20,7 +20,7 @@ use crate::bindings::v0_1_0::fluxgate::policy::types;
 use crate::clock::{Ticker, measured};
 use crate::config::Description;
 use crate::error::LoadError;
-use crate::host_state::{Denied, HostState};
+use crate::host_state::{Denied, HostState, Whole};
 use crate::limits::{Limits, MESSAGE_BYTES_MAX, one_line};
 use crate::loader::{Linked, Runtime, flat};
 use crate::meter::{Call, Meter};
@@ -40,6 +40,8 @@ pub struct WasmPolicy {
     reads_nodes: bool,
     reads_attributes: bool,
     guest: Guest,
+    /// The last pass, if the instance asked for it as a whole and would do so again.
+    again: Option<Whole>,
     /// How another instance is made.
     pub(crate) anew: Option<Anew>,
     /// Keeps compiler and clock alive.
@@ -94,7 +96,16 @@ impl WasmPolicy {
         let name = described.name.clone();
         let Linked { abilities, reads_nodes, reads_attributes, .. } = *linked;
         let _runtime = linked.runtime.clone();
-        Ok(WasmPolicy { name, abilities, reads_nodes, reads_attributes, guest, anew: None, _runtime })
+        Ok(WasmPolicy {
+            name,
+            abilities,
+            reads_nodes,
+            reads_attributes,
+            guest,
+            again: None,
+            anew: None,
+            _runtime,
+        })
     }
 
     /// The cost counters of the instance, which stay readable after the policy was moved or dropped.
@@ -172,6 +183,24 @@ impl Guest {
             }
             result => result,
         }
+    }
+
+    /// Asks for the pass that the instance asked for in its last call, and would ask for again, without a call. It has the same fuel.
+    fn repeat(&mut self, pass: Box<Pass>, whole: Whole) -> (Box<Pass>, Result<(), PolicyError>) {
+        if let Some(dead) = &self.dead {
+            return (pass, Err(dead.clone()));
+        }
+        let fuel = self.limits.fuel_run.min(self.pass_fuel);
+        self.pass_fuel = self.limits.fuel_pass;
+        let state = self.store.data_mut();
+        state.begin(Call::Run.name(), fuel);
+        state.pass = Some(pass);
+        let answer = state.whole_pass(whole.reservations, whole.unknown, true);
+        self.cost.fuel = self.cost.fuel.saturating_add(state.charged());
+        let result = answer.map(drop).map_err(|error| judge(&error, state, Call::Run, fuel));
+        let pass = state.pass.take().expect("questions do not take the pass");
+        self.dead = result.as_ref().err().cloned();
+        (pass, result)
     }
 
     /// Marks the instance dead because of a returned value that is not acceptable.
@@ -413,9 +442,13 @@ impl Policy for WasmPolicy {
 
     fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let Some(export) = self.guest.scheduling.clone() else { return (pass, Ok(())) };
+        if let Some(whole) = self.again.filter(|whole| whole.queue == pass.queue() && pass.only_submitted()) {
+            return self.guest.repeat(pass, whole);
+        }
         let fuel = self.guest.limits.fuel_run;
         self.guest.store.data_mut().pass = Some(pass);
         let result = self.guest.call_in_pass(Call::Run, (fuel, 0), |store| export.call_run(store));
+        self.again = self.guest.store.data().asked_whole().filter(|_| result.is_ok());
         // The pass is over; later calls belong to the next one.
         self.guest.pass_fuel = self.guest.limits.fuel_pass;
         // Imports only borrow the pass, so it is present after any outcome.

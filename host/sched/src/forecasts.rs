@@ -246,7 +246,11 @@ mod tests {
             annotations: json!({"sched": {"t_estimate": 70.0}}),
         });
         expected.heed(&mut Action::Annotate { id: JobId(2), annotations: json!({"sched": {"x": 1}}) });
-        let start = |id, annotations| Action::Start { id: JobId(id), r: Box::new(R::default()), annotations };
+        let start = |id, annotations| Action::Start {
+            id: JobId(id),
+            r: std::sync::Arc::new(R::default()),
+            annotations,
+        };
         let told = |expected: &mut Forecasts, id, annotations| {
             let mut action = start(id, annotations);
             expected.heed(&mut action);

@@ -20,7 +20,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 mod instant;
@@ -109,6 +109,8 @@ struct Simulation<S> {
     busy: u64,
     /// Starts of this instant, reported when the instant is over.
     starts: Vec<Start>,
+    /// Their cores, if an observer reads them.
+    core_runs: Vec<CoreRun>,
     specs: Jobspecs,
     /// Observers read the cores of jobs, and not their R.
     runs: bool,
@@ -144,10 +146,11 @@ struct Start {
     number: u64,
     job: Job,
     end: f64,
-    r: Box<R>,
+    r: Arc<R>,
     /// With a job that will be submitted again: the seconds of work that it keeps.
     kept: Option<f64>,
-    cores: Vec<CoreRun>,
+    /// Its place in the list of the cores of all starts.
+    cores: Range<usize>,
 }
 
 impl<S: Deref<Target = Surroundings>> Simulation<S> {
@@ -160,6 +163,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             ends: BinaryHeap::new(),
             busy: 0,
             starts: Vec::new(),
+            core_runs: Vec::new(),
             specs: Jobspecs::new(&surroundings.queues, &surroundings.jobspecs).with_flow(&surroundings.flow),
             runs: false,
             rules: surroundings.rules,
@@ -382,7 +386,11 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                     self.busy += u64::from(job.cores);
                     // A job that starts again counts when it runs to its end.
                     self.started += u64::from(kept.is_none());
-                    let cores = if self.runs { self.engine.resources().core_runs(id) } else { Vec::new() };
+                    let first = self.core_runs.len();
+                    if self.runs {
+                        self.engine.resources().append_core_runs(id, &mut self.core_runs);
+                    }
+                    let cores = first..self.core_runs.len();
                     self.starts.push(Start { number, job, end, r, kept, cores });
                     self.step(Event::Committed { id }, observers)?;
                 }
@@ -466,12 +474,13 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                 start: self.now,
                 end,
                 r: &r,
-                cores: &cores,
+                cores: &self.core_runs[cores],
                 backfilled: self.waiting.any_before(number),
                 again: kept,
             };
             observers.iter_mut().try_for_each(|o| o.started(&started))?;
         }
+        self.core_runs.clear();
         Ok(())
     }
 

@@ -382,13 +382,13 @@ impl Core {
             return Err("its queue is missing".to_owned());
         }
         let whole = placement.unwrap_or(self.placement_of(job.queue)).whole_nodes();
-        let request = self.resources.with_whole_nodes(&request, whole);
+        let request = self.resources.with_whole_nodes(request, whole);
         let duration = infinite(spec.duration());
         let wish = Wish::of(&spec)?;
         let attributes = self.attributes_of(&spec);
         let name = &self.queues[job.queue as usize].name;
         let rights = self.windows.rights(wish.applicant(job.userid, name));
-        let request = self.resources.with_rights(&request, rights);
+        let request = self.resources.with_rights(request, rights);
         let queue = &mut self.queues[job.queue as usize];
         let key = ClassKey::of(&request, duration);
         // A checkpoint of an earlier version has one class for each duration and each number of cores.

@@ -2,10 +2,11 @@
 //!
 //! The last job is the one that was submitted last of those that this engine has heard of. Must never know a question.
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
 
 use fluxgate_formats::JobId;
+use rustc_hash::FxHashMap;
 
 /// Most users whose last priority is known; the one who was heard of longest ago goes first.
 pub(crate) const PRIORITIES_MAX: usize = 4096;
@@ -13,7 +14,7 @@ pub(crate) const PRIORITIES_MAX: usize = 4096;
 /// See the module text.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Priorities {
-    users: BTreeMap<u32, Last>,
+    users: FxHashMap<u32, Last>,
     /// Numbers of news and users, in order: the last news of each user, and earlier ones that are dropped from time to time.
     by_news: VecDeque<(u64, u32)>,
     news: u64,
@@ -71,7 +72,7 @@ impl Priorities {
 }
 
 /// True if a user was not heard of since.
-fn is_last(users: &BTreeMap<u32, Last>, news: u64, user: u32) -> bool {
+fn is_last(users: &FxHashMap<u32, Last>, news: u64, user: u32) -> bool {
     users.get(&user).is_some_and(|last| last.news == news)
 }
 

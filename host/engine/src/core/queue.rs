@@ -11,6 +11,7 @@ use fluxgate_graph::{Request, ReservationsState, Resources};
 
 use super::class::{Class, ClassKey};
 use super::groups::Groups;
+use super::job::{Job, Place};
 use super::scope::{Role, Side};
 use super::tally::Tally;
 use crate::order::{ClassId, Least, Order, OrderKey, PARKED, Slot};
@@ -44,6 +45,8 @@ pub(crate) struct Queue {
     /// The last candidate that the last pass took in turn, if only submissions have changed something since, and the policy would decide
     /// the same again; see [`Core::leave_out_pass`](super::Core::leave_out_pass).
     pub(crate) holds: Option<(JobId, Slot)>,
+    /// Nothing but submissions has required a pass since the last one, which met no bound.
+    pub(crate) only_submitted: bool,
     /// The time at which the policy asked for a pass.
     pub(crate) wake: Option<f64>,
     /// Jobs with a reservation from the last pass, with their slots in the core of that pass.
@@ -103,6 +106,15 @@ impl Queue {
         self.vacant.push(class);
     }
 
+    /// Removes a job of this queue from the order on a side.
+    pub(super) fn displace(&mut self, job: &mut Job, side: Side) {
+        let place = std::mem::replace(&mut job.places[side], Place::NONE);
+        let least = self.least(job.class);
+        if let (Some(order), Some(key)) = (&mut self.orders[side], place.key(self.generation[side])) {
+            order.remove(job.class, least, &job.ordered_by(key));
+        }
+    }
+
     /// See [`Class::least`].
     pub(super) fn least(&self, class: ClassId) -> Least {
         self.class(class).map_or(Least::Cores(PARKED), Class::least)
@@ -111,6 +123,7 @@ impl Queue {
     /// A change that is no submission requires a pass, if a job waits.
     pub(crate) fn change(&mut self) {
         self.dirty = !self.native.is_empty();
+        self.only_submitted &= !self.dirty;
         self.holds = None;
     }
 
@@ -199,7 +212,7 @@ impl Queue {
     pub(crate) fn renew(&mut self, side: Side, open: bool) -> Option<Order> {
         self.generation[side] = self.generation[side].wrapping_add(1);
         if side == self.active {
-            self.holds = None;
+            (self.holds, self.only_submitted) = (None, false);
             self.groups = None;
         }
         std::mem::replace(&mut self.orders[side], open.then(Order::default))

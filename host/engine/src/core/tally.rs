@@ -36,8 +36,10 @@ fn minute(time: f64) -> i64 {
 pub(crate) struct Tally {
     /// Waiting jobs, by the position of the reason's kind in [`KINDS`].
     reasons: [u64; KINDS.len()],
-    /// Waiting jobs by the minute of their submission: as many entries as there are such minutes.
+    /// Waiting jobs by the minute of their submission: as many entries as there are such minutes, but for those counted in `last`.
     submitted: BTreeMap<i64, u32>,
+    /// Waiting jobs of the minute of the last submission, since that minute began: most leave in it.
+    last: (i64, u32),
     /// Jobs that hold resources.
     pub(crate) running: u64,
     /// Cores that they hold.
@@ -55,6 +57,7 @@ impl Default for Tally {
         Tally {
             reasons: [0; KINDS.len()],
             submitted: BTreeMap::new(),
+            last: (0, 0),
             running: 0,
             cores: 0,
             core_seconds: 0.0,
@@ -67,13 +70,23 @@ impl Default for Tally {
 impl Tally {
     /// A job that was submitted at this time begins to wait.
     pub(crate) fn enters(&mut self, t_submit: f64, reason: &Reason) {
-        *self.submitted.entry(minute(t_submit)).or_default() += 1;
+        let minute = minute(t_submit);
+        if self.last.0 != minute {
+            let (before, jobs) = std::mem::replace(&mut self.last, (minute, 0));
+            if jobs > 0 {
+                *self.submitted.entry(before).or_default() += jobs;
+            }
+        }
+        self.last.1 += 1;
         self.waits_for(reason);
     }
 
     /// A job that was submitted at this time does not wait any more.
     pub(crate) fn leaves(&mut self, t_submit: f64, reason: &Reason) {
-        if let Entry::Occupied(mut jobs) = self.submitted.entry(minute(t_submit)) {
+        let minute = minute(t_submit);
+        if self.last.0 == minute && self.last.1 > 0 {
+            self.last.1 -= 1;
+        } else if let Entry::Occupied(mut jobs) = self.submitted.entry(minute) {
             *jobs.get_mut() -= 1;
             if *jobs.get() == 0 {
                 jobs.remove();
@@ -84,7 +97,10 @@ impl Tally {
 
     /// When the oldest waiting job was submitted, to the minute before; seconds since the epoch.
     pub(crate) fn oldest(&self) -> Option<f64> {
-        self.submitted.first_key_value().map(|(minute, _)| *minute as f64 * MINUTE)
+        let (minute, jobs) = self.last;
+        let last = (jobs > 0).then_some(minute);
+        let first = self.submitted.first_key_value().map(|(minute, _)| *minute);
+        first.into_iter().chain(last).min().map(|minute| minute as f64 * MINUTE)
     }
 
     /// A job waits for this reason.
@@ -183,6 +199,33 @@ impl Core {
         self.queues.iter_mut().for_each(|queue| (queue.tally.running, queue.tally.cores) = (0, 0));
         for (id, running) in std::mem::take(&mut self.running) {
             self.run(id, running);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_oldest_waiting_job_is_the_first_of_all(
+            steps in prop::collection::vec((any::<bool>(), 0u32..500, any::<prop::sample::Index>()), 1..80),
+        ) {
+            let mut tally = Tally::default();
+            let mut waiting: Vec<f64> = Vec::new();
+            for (enters, time, which) in steps {
+                if enters || waiting.is_empty() {
+                    waiting.push(time.into());
+                    tally.enters(time.into(), &Reason::Unseen);
+                } else {
+                    tally.leaves(waiting.swap_remove(which.index(waiting.len())), &Reason::Unseen);
+                }
+                let first = waiting.iter().copied().min_by(f64::total_cmp);
+                prop_assert_eq!(tally.oldest(), first.map(|time| (time / MINUTE).floor() * MINUTE));
+            }
         }
     }
 }

@@ -64,10 +64,10 @@ impl Engine {
         let asked = jobspec.duration();
         let duration = if asked > 0.0 { asked } else { f64::INFINITY };
         let whole = placement.unwrap_or(core.placement_of(queue)).whole_nodes();
-        let request = core.resources.with_whole_nodes(&request, whole);
+        let request = core.resources.with_whole_nodes(request, whole);
         let name = &core.queues[queue as usize].name;
         let rights = core.windows.rights(wish.applicant(userid, name));
-        let request = core.resources.with_rights(&request, rights);
+        let request = core.resources.with_rights(request, rights);
         core.insert(NewJob {
             id,
             priority,
@@ -98,7 +98,7 @@ impl Engine {
             let queue = &mut core.queues[job.queue as usize];
             queue.counts.removed[why as usize] += 1;
             // The queue may have been blocked by this job.
-            (queue.dirty, queue.holds) = (true, None);
+            (queue.dirty, queue.only_submitted, queue.holds) = (true, false, None);
             if let Some(at) = queue.reserved.iter().position(|(other, _)| *other == id) {
                 queue.reserved.remove(at);
                 // Other queues may have been blocked by its reservation.

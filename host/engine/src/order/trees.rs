@@ -55,7 +55,13 @@ impl Trees {
             NIL => self.blocks.add(0, 0..0),
             root => root,
         };
+        let count = self.len;
         let behind = self.insert_below(root, Entry { key, size, value: index }, true);
+        if behind.is_none() && self.len > count {
+            let before = self.roots[tree].least.into();
+            self.roots[tree] = Root { block: root, least: least(before, size).into() };
+            return;
+        }
         let root = behind.map_or(root, |behind| {
             let above = self.blocks.add(self.blocks.level(root) + 1, 0..0);
             self.blocks.put(above, 0, self.blocks.entry_of(root), true);
@@ -92,16 +98,16 @@ impl Trees {
     /// Removes an entry; false for an absent one.
     pub(crate) fn remove(&mut self, class: ClassId, key: &OrderKey) -> bool {
         let Some(mut root) = self.root(class) else { return false };
-        if self.remove_below(root, key).is_none() {
-            return false;
-        }
+        let Some(gone) = self.remove_below(root, key) else { return false };
         self.len -= 1;
         while let (1.., [child]) = (self.blocks.level(root), self.blocks.values(root)) {
             let child = *child;
             self.blocks.remove(root);
             root = child;
         }
-        let least = self.blocks.least_in(root).into();
+        let before = self.least_of(class);
+        let same = gone.0 > before.0 && gone.1 > before.1;
+        let least = if same { before } else { self.blocks.least_in(root) }.into();
         if self.blocks.values(root).is_empty() {
             self.blocks.remove(root);
             root = NIL;

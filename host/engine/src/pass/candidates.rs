@@ -67,10 +67,9 @@ impl Core {
     /// If counts alone show that a waiting job would delay a reservation if it started now: the latest end with which it would not. It is
     /// the reason why the job waits.
     pub(crate) fn delayed(&mut self, slot: Slot, now: f64) -> Option<f64> {
-        let job = self.job(slot)?;
-        let (request, duration) = (job.request.clone(), job.duration);
-        let end = self.expected_end(now, duration);
-        let (reserved, latest) = self.resources.delay_by_counts(&request, now, end)?;
+        let end = self.expected_end(now, self.job(slot)?.duration);
+        let (job, resources) = self.job_and_resources(slot)?;
+        let (reserved, latest) = resources.delay_by_counts(&job.request, now, end)?;
         self.set_reason(slot, Reason::Delays(reserved));
         Some(latest)
     }
@@ -147,10 +146,8 @@ impl Pass {
     /// True if counts alone show that this job would delay a reservation. The jobs to which the same count applies
     /// are then left out too.
     pub(super) fn would_delay(&mut self, slot: Slot) -> bool {
-        let Some(job) = self.core.job(slot) else { return true };
-        let request = job.request.clone();
         let Some(latest) = self.core.delayed(slot, self.now) else { return false };
-        self.note_delay(&request, latest);
+        self.note_delay(slot, latest);
         self.lists.passed_over.push(slot);
         true
     }

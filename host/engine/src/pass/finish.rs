@@ -2,6 +2,8 @@
 //!
 //! Must never decide anything.
 
+use std::sync::Arc;
+
 use fluxgate_formats::JobId;
 use serde_json::Value;
 use smallvec::SmallVec;
@@ -30,7 +32,7 @@ pub(crate) struct Outcome {
 
 impl Pass {
     /// Undoes all staged decisions.
-    pub(crate) fn abort(mut self, why: &PolicyError) -> Box<Core> {
+    pub(crate) fn abort(mut self: Box<Self>, why: &PolicyError) -> Box<Core> {
         self.end_trace(Some(why));
         self.drop_standing();
         for staged in self.lists.staged.drain(..) {
@@ -54,7 +56,7 @@ impl Pass {
     }
 
     /// Carries all staged decisions out.
-    pub(crate) fn commit(mut self, out: &mut Vec<Action>) -> Outcome {
+    pub(crate) fn commit(mut self: Box<Self>, out: &mut Vec<Action>) -> Outcome {
         self.end_trace(None);
         self.drop_standing();
         self.settle_told();
@@ -64,7 +66,7 @@ impl Pass {
         for staged in self.lists.staged.drain(..) {
             let Some(job) = core.remove(staged.slot) else { continue };
             let r = core.config.write_r.then(|| core.resources.allocation_r(job.id)).flatten();
-            let r = r.unwrap_or_default();
+            let r = r.map_or_else(|| Arc::clone(&core.no_r), Arc::new);
             let notes = self.notes.as_mut().and_then(|notes| notes.of_jobs.remove(&staged.slot));
             let mut notes = notes.unwrap_or_default();
             if staged.end < core.expected_end(self.now, job.duration)
@@ -95,10 +97,10 @@ impl Pass {
             core.stats.waited_ms = core.stats.waited_ms.saturating_add(waited);
             waited_ms = waited_ms.saturating_add(waited);
             started.push((job.id, staged.end));
-            out.push(Action::Start { id: job.id, r: Box::new(r), annotations });
+            out.push(Action::Start { id: job.id, r, annotations });
         }
 
-        let held_behind = self.held_behind();
+        let (held_behind, whole) = (self.held_behind(), self.is_whole());
         let core = &mut self.core;
 
         // Jobs are annotated whose reservation was lost or is new, then offered jobs, then new jobs.
@@ -168,6 +170,7 @@ impl Pass {
         queue.reserved_in = if in_order { core.resources.settle_reservations(self.now) } else { None };
         queue.holds = held_behind.filter(|_| reserved.is_empty() || queue.reserved_in.is_some());
         queue.reserved = reserved;
+        queue.only_submitted = whole;
         // Jobs that a bound of the pass kept from starting come in another pass, but only after starts, so that the
         // series ends; an interruption also requires another pass.
         queue.dirty = self.interrupted || self.cut && !started.is_empty();

@@ -33,7 +33,7 @@ pub(crate) struct Satisfiability {
 /// Memo tables by shape. No entry changes an answer.
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
-    pub(crate) satisfiable: FxHashMap<ShapeId, Arc<Satisfiability>>,
+    pub(crate) satisfiable: FxHashMap<ShapeId, Satisfiability>,
     pub(crate) least_cores: FxHashMap<ShapeId, u64>,
     /// The flow that a shape waits for: version, answer.
     pub(crate) short: FxHashMap<ShapeId, (u64, Option<String>)>,

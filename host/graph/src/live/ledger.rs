@@ -104,6 +104,23 @@ pub enum LedgerError {
     },
 }
 
+/// Shares of vertices in order, one of each vertex; `None` if shares of one do not go together.
+fn merged(mut shares: Vec<(u32, Taken)>) -> Option<Vec<(u32, Taken)>> {
+    shares.sort_by_key(|(node, t)| (*node, t.at));
+    let mut merged: Vec<(u32, Taken)> = Vec::with_capacity(shares.len());
+    for (node, t) in shares {
+        match merged.last_mut() {
+            Some((n, Taken { at, share })) if *n == node && *at == t.at => match (share, t.share) {
+                (Share::Units(have), Share::Units(more)) => *have += more,
+                (Share::Shared, Share::Shared) => {}
+                _ => return None,
+            },
+            _ => merged.push((node, t)),
+        }
+    }
+    Some(merged)
+}
+
 /// The ledger. See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
@@ -209,27 +226,19 @@ impl Ledger {
 
     /// Chooses the units of a match; `None` if they are not free (the match was made at another moment).
     pub(crate) fn choose(&self, graph: &Graph, found: &Match, high: bool) -> Option<Selection> {
-        let mut shares: Vec<(u32, Taken)> = Vec::with_capacity(found.nodes.len());
-        for (node, taken) in &found.nodes {
-            shares.extend(taken.iter().map(|&t| (*node, t)));
-        }
-        shares.sort_by_key(|(node, t)| (*node, t.at));
-        // A node may occur twice; its shares form one take.
-        let mut merged: Vec<(u32, Taken)> = Vec::with_capacity(shares.len());
-        for (node, t) in shares {
-            match merged.last_mut() {
-                Some((n, Taken { at, share })) if *n == node && *at == t.at => match (share, t.share) {
-                    (Share::Units(have), Share::Units(more)) => *have += more,
-                    (Share::Shared, Share::Shared) => {}
-                    _ => return None,
-                },
-                _ => merged.push((node, t)),
-            }
-        }
-        let mut takes = Vec::with_capacity(merged.len() + found.upper.len());
-        for (node, t) in merged {
+        let count = found.nodes.iter().map(|(_, taken)| taken.len()).sum::<usize>();
+        let mut takes = Vec::with_capacity(count + found.upper.len());
+        let mut take = |node: u32, t: Taken| {
             let vertex = graph.nodes[node as usize].vertex + t.at;
             takes.push(Take { node, vertex, what: self.name(graph, vertex, t.share, high)? });
+            Some(())
+        };
+        let shares = found.nodes.iter().flat_map(|(node, taken)| taken.iter().map(|t| (*node, *t)));
+        // Mostly a search found each vertex once, and in this order.
+        if shares.clone().is_sorted_by(|(n, a), (m, b)| (n, a.at) < (m, b.at)) {
+            shares.into_iter().try_for_each(|(node, t)| take(node, t))?;
+        } else {
+            merged(shares.collect())?.into_iter().try_for_each(|(node, t)| take(node, t))?;
         }
         for &(at, share) in &found.upper {
             let vertex = graph.upper[at as usize];
@@ -296,6 +305,9 @@ impl Ledger {
 
     /// Checks that every pool on the way of the flows has enough free units.
     pub(crate) fn check_flows(&self, graph: &Graph, flows: &[Flow]) -> Result<(), LedgerError> {
+        if flows.is_empty() {
+            return Ok(());
+        }
         let mut sums: BTreeMap<u32, u64> = BTreeMap::new();
         each_pool(graph, flows, |at, units| {
             let sum = sums.entry(at).or_default();

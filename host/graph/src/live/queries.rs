@@ -65,7 +65,7 @@ impl Resources {
     }
 
     /// The same request with every node on which it takes anything exclusive (`true`), or as its resources say (`false`).
-    pub fn with_whole_nodes(&mut self, request: &Arc<Request>, whole_nodes: bool) -> Arc<Request> {
+    pub fn with_whole_nodes(&mut self, request: Arc<Request>, whole_nodes: bool) -> Arc<Request> {
         self.shapes.with_whole_nodes(&self.machine.graph, request, whole_nodes)
     }
 
@@ -79,7 +79,7 @@ impl Resources {
     pub fn satisfiable(&self, request: &Request) -> Result<(), Unsatisfiable> {
         match self.properties_unread() {
             true => self.satisfiable_by_other_properties(request),
-            false => self.satisfiability(request).result.clone(),
+            false => self.satisfiability(request, |known| known.result.clone()),
         }
     }
 
@@ -89,8 +89,10 @@ impl Resources {
     /// # Errors
     /// [`Unsatisfiable`] names what is missing.
     pub fn satisfiable_by_other_properties(&self, request: &Request) -> Result<(), Unsatisfiable> {
-        let known = self.satisfiability(request);
-        if known.unmet.is_some() { Ok(()) } else { known.result.clone() }
+        self.satisfiability(
+            request,
+            |known| if known.unmet.is_some() { Ok(()) } else { known.result.clone() },
+        )
     }
 
     /// Whether these ranks of the idle machine satisfy a request, every one of them up.
@@ -112,9 +114,9 @@ impl Resources {
         }
     }
 
-    fn satisfiability(&self, request: &Request) -> Arc<Satisfiability> {
+    fn satisfiability<T>(&self, request: &Request, ask: impl FnOnce(&Satisfiability) -> T) -> T {
         if let Some(known) = self.cache().satisfiable.get(&request.shape) {
-            return known.clone();
+            return ask(known);
         }
         let (machine, eligible, view) = (&self.machine, self.machine.eligible(request), self.idle());
         let fits = |eligible: Eligible| matcher::find(view, request, &eligible, Placement::First).is_some();
@@ -129,9 +131,9 @@ impl Resources {
             let unmet = machine.eligible_if(request, |_| true).is_some_and(fits).then(|| self.unmet(request));
             Satisfiability { result: Err(Unsatisfiable { why }), unmet }
         };
-        let made = Arc::new(made);
-        remember(&mut self.cache().satisfiable, CACHE_MAX, request.shape, made.clone());
-        made
+        let answer = ask(&made);
+        remember(&mut self.cache().satisfiable, CACHE_MAX, request.shape, made);
+        answer
     }
 
     /// The properties that a request waits for because nodes do not have them now, in words.
@@ -156,7 +158,7 @@ impl Resources {
         if !request.by_property {
             return None;
         }
-        self.satisfiability(request).unmet.clone().map(|unmet| self.with_unread(unmet))
+        self.satisfiability(request, |known| known.unmet.clone()).map(|unmet| self.with_unread(unmet))
     }
 
     /// The properties, the flow, or the level above nodes, for which a request does not start now, in words; `None` when it

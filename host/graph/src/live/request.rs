@@ -309,34 +309,36 @@ impl Shapes {
     pub(crate) fn with_whole_nodes(
         &mut self,
         graph: &Graph,
-        request: &Arc<Request>,
+        request: Arc<Request>,
         whole_nodes: bool,
     ) -> Arc<Request> {
-        self.with(graph, request, whole_nodes, request.rights)
+        let rights = request.rights;
+        self.with(graph, request, whole_nodes, rights)
     }
 
     /// The same request with these rights.
     pub(crate) fn with_rights(
         &mut self,
         graph: &Graph,
-        request: &Arc<Request>,
+        request: Arc<Request>,
         rights: Rights,
     ) -> Arc<Request> {
-        self.with(graph, request, request.whole_nodes, rights)
+        let whole_nodes = request.whole_nodes;
+        self.with(graph, request, whole_nodes, rights)
     }
 
     fn with(
         &mut self,
         graph: &Graph,
-        request: &Arc<Request>,
+        request: Arc<Request>,
         whole_nodes: bool,
         rights: Rights,
     ) -> Arc<Request> {
         if (request.whole_nodes, request.rights) == (whole_nodes, rights) {
-            return request.clone();
+            return request;
         }
-        let alternatives =
-            request.alternatives.iter().map(|a| self.with(graph, a, whole_nodes, rights)).collect();
+        let alternatives = request.alternatives.iter();
+        let alternatives = alternatives.map(|a| self.with(graph, a.clone(), whole_nodes, rights)).collect();
         let counts = [request.nodes, request.cores, request.gpus, request.slots];
         let (needs, constraint) = (request.needs.clone(), request.constraint.clone());
         self.intern(graph, needs, alternatives, (whole_nodes, rights), constraint, counts)

@@ -492,19 +492,16 @@ impl Resources {
         self.machine.ledger.check(&self.machine.graph, &self.machine.index, &takes)?;
         let (cores, gpus) = take::count(&self.machine.graph, &takes);
         let allocation = Allocation { start, end, takes, flows, nslots, cores, gpus };
-        let graph = self.machine.graph.clone();
-        let mut kept = self.planning.plan.take();
-        let in_step = kept.as_mut().is_some_and(|plan| plan.started(&self.machine, &allocation));
+        let plan = &mut self.planning.plan;
+        let in_step = plan.as_mut().is_some_and(|plan| plan.started(&self.machine, &allocation));
         self.machine.note_new(&allocation);
-        self.machine.ledger.book(&graph, &mut self.machine.index, id, allocation);
-        if let Some(plan) = &mut kept
-            && !in_step
-        {
-            plan.expire();
-        } else if let Some(plan) = &mut kept {
-            plan.refresh(&self.machine, id);
+        let Machine { graph, index, ledger, .. } = &mut self.machine;
+        ledger.book(graph, index, id, allocation);
+        match plan {
+            Some(plan) if in_step => plan.refresh(&self.machine, id),
+            Some(plan) => plan.expire(),
+            None => {}
         }
-        self.planning.plan = kept;
         self.planning.sooner.started(id, end);
         self.changed(false, false);
         Ok(())
@@ -513,9 +510,8 @@ impl Resources {
     /// Releases the resources of a job on `ranks`, or with `None` all of them. Vertices above nodes are released with `None` only. True
     /// if the job then holds nothing. Ranks on which it holds nothing are ignored. Fails if it holds nothing at all.
     pub fn release(&mut self, id: JobId, ranks: Option<&Idset>) -> Result<bool, LedgerError> {
-        let graph = self.machine.graph.clone();
         let held = self.machine.ledger.jobs().get(&id).ok_or(LedgerError::Unknown(id))?;
-        let rank = |node: u32| graph.nodes[node as usize].rank;
+        let rank = |node: u32| self.machine.graph.nodes[node as usize].rank;
         let here = |node: &u32| ranks.is_none_or(|ranks| ranks.contains(rank(*node)));
         let nodes: SmallVec<[u32; 8]> = take::nodes(&held.takes).map(|(node, _)| node).filter(here).collect();
         let upper = held.takes.iter().any(|take| take.node == NONE);
@@ -526,7 +522,8 @@ impl Resources {
             allocation: plan.has_places().then(|| held.clone()),
         });
         self.machine.note_returns(id, false);
-        let released = self.machine.ledger.release(&graph, &mut self.machine.index, id, ranks);
+        let Machine { graph, index, ledger, .. } = &mut self.machine;
+        let released = ledger.release(graph, index, id, ranks);
         if !matches!(released, Ok(true)) {
             self.machine.note_returns(id, true);
         }

@@ -230,7 +230,7 @@ impl Resources {
     }
 
     /// The same request with these rights in windows.
-    pub fn with_rights(&mut self, request: &Arc<Request>, rights: Rights) -> Arc<Request> {
+    pub fn with_rights(&mut self, request: Arc<Request>, rights: Rights) -> Arc<Request> {
         self.shapes.with_rights(&self.machine.graph, request, rights)
     }
 

@@ -20,17 +20,23 @@ impl Resources {
     /// The cores that a job holds, in the order of the graph's nodes; none for a job that holds nothing, and for cores that are not
     /// members of a vertex but units of one.
     pub fn core_runs(&self, id: JobId) -> Vec<CoreRun> {
-        let mut runs: Vec<CoreRun> = Vec::new();
-        let Some(allocation) = self.allocation(id) else { return runs };
-        let graph = self.graph();
+        let mut runs = Vec::new();
+        self.append_core_runs(id, &mut runs);
+        runs
+    }
+
+    /// The same at the end of a list, whose memory serves many jobs.
+    pub fn append_core_runs(&self, id: JobId, runs: &mut Vec<CoreRun>) {
+        let Some(allocation) = self.allocation(id) else { return };
+        let (graph, begin) = (self.graph(), runs.len());
         // The last interval is of one node, or of neighbours that have no other.
         let mut single = false;
         for (node, takes) in take::nodes(&allocation.takes) {
             let rank = graph.nodes[node as usize].rank;
             let first = runs.len();
-            takes.iter().for_each(|take| self.add_runs(rank, take, &mut runs));
+            takes.iter().for_each(|take| self.add_runs(rank, take, runs));
             let alone = runs.len() == first + 1;
-            if single && alone && first > 0 {
+            if single && alone && first > begin {
                 let (new, last) = (runs[first], &mut runs[first - 1]);
                 if last.cores == new.cores && last.ranks.1.checked_add(1) == Some(rank) {
                     last.ranks.1 = rank;
@@ -39,7 +45,6 @@ impl Resources {
             }
             single = alone;
         }
-        runs
     }
 
     fn add_runs(&self, rank: u32, take: &Take, runs: &mut Vec<CoreRun>) {

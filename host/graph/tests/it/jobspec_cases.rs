@@ -352,9 +352,9 @@ fn whole_nodes_by_preference() {
     for (shape, expected, slots) in rows {
         let mut machine = center();
         let shared = compile(&mut machine, shape);
-        let request = machine.with_whole_nodes(&shared, true);
+        let request = machine.with_whole_nodes(shared.clone(), true);
         assert_ne!(request.shape(), shared.shape());
-        assert_eq!(machine.with_whole_nodes(&request, false).shape(), shared.shape());
+        assert_eq!(machine.with_whole_nodes(request.clone(), false).shape(), shared.shape());
         assert_eq!(machine.satisfiable(&request), Ok(()));
         assert_eq!(start(&mut machine, 1, &request), Ok((expected.to_owned(), slots)), "{shape}");
     }
@@ -363,7 +363,7 @@ fn whole_nodes_by_preference() {
     let spread = compile(&mut machine, "slot=30/node{-x}/core");
     start(&mut machine, 1, &spread).unwrap();
     let core = compile(&mut machine, "slot/core");
-    let request = machine.with_whole_nodes(&core, true);
+    let request = machine.with_whole_nodes(core.clone(), true);
     assert_eq!(machine.match_now(&request, 0.0, 1.0, Placement::First), Err(NoFit::Busy));
     assert!(machine.match_now(&core, 0.0, 1.0, Placement::First).is_ok());
     assert_eq!(machine.earliest(&request, 0.0, 1.0), Some(10.0));

@@ -227,7 +227,7 @@ fn check(plan: &Plan, held: &[(u32, u32, bool)], slots: u32, per: u32, ranked: &
     let model = Model::of(plan, &machine, ranked);
     let shared = compile(&mut machine, &format!("slot={slots}/core={per}"));
     for placement in Placement::ALL {
-        let request = machine.with_whole_nodes(&shared, placement.whole_nodes());
+        let request = machine.with_whole_nodes(shared.clone(), placement.whole_nodes());
         let fits = |rank: usize| match placement.whole_nodes() && !model.idle(rank) {
             true => 0,
             false => (model.cores(rank) / per).min(slots),

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn start(id: u64) -> Action {
-        let r = Box::new(fluxgate_formats::R::default());
+        let r = std::sync::Arc::new(fluxgate_formats::R::default());
         Action::Start { id: JobId(id), r, annotations: json!({}) }
     }
 

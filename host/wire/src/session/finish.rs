@@ -1,5 +1,7 @@
 //! Engine actions become messages; R of started jobs is committed before SUCCESS (RFC 27).
 
+use std::sync::Arc;
+
 use fluxgate_engine::{Action, Event, SCHEDULER_RESTART};
 use fluxgate_formats::JobId;
 use serde_json::Value;
@@ -28,7 +30,7 @@ impl Session {
             Action::Start { id, r, annotations } => match self.allocs.get_mut(&id) {
                 Some(alloc) => {
                     alloc.state = AllocState::Committing;
-                    let r = r.without_instance_properties().to_json();
+                    let r = Arc::unwrap_or_clone(r).without_instance_properties().to_json();
                     self.staged.push(Staged { id, r, annotations });
                 }
                 None => self.give_back(id, out),

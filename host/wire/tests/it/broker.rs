@@ -50,7 +50,7 @@ pub fn alloc(id: u64) -> Message {
 }
 
 pub fn start(id: u64, rank: &str) -> Action {
-    Action::Start { id: JobId(id), r: r(rank), annotations: json!({"sched": {"t_estimate": null}}) }
+    Action::Start { id: JobId(id), r: (*r(rank)).into(), annotations: json!({"sched": {"t_estimate": null}}) }
 }
 
 #[derive(Debug, Default)]

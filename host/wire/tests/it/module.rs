@@ -94,7 +94,7 @@ fn play(records: &[Record]) -> Session {
             let payload = &success.expect("a SUCCESS").meta["payload"];
             let (id, r) = (JobId(payload["id"].as_u64().unwrap()), R::from_value(&payload["R"]).unwrap());
             let annotations = payload["annotations"].clone();
-            let start = Action::Start { id, r: Box::new(r), annotations };
+            let start = Action::Start { id, r: std::sync::Arc::new(r), annotations };
             take(Done::of(session.on_actions([start])), &mut sent, &mut control, session);
         }
         if captured.is_response() && captured.topic().starts_with("sched-ext.") {

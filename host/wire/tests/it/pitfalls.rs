@@ -49,7 +49,7 @@ fn pitfall_2_no_answer_that_takes_the_interface_down() {
             Action::Annotate { id: JobId(1), annotations: json!({"sched": {"a": null}}) },
             Action::Deny { id: JobId(1), note: String::new() },
             Action::Deny { id: JobId(2), note: "a\nb\u{0}c".into() },
-            Action::Start { id: JobId(3), r: broker::r("1"), annotations: Value::Null },
+            Action::Start { id: JobId(3), r: (*broker::r("1")).into(), annotations: Value::Null },
         ])
         .sent;
     let commit = sent.pop().unwrap();

@@ -126,7 +126,7 @@ impl Player {
                         !r.from_broker && r.meta["payload"]["id"] == id.0 && r.meta["payload"]["type"] == 0
                     });
                     let annotations = success.expect("a SUCCESS").meta["payload"]["annotations"].clone();
-                    Action::Start { id, r: Box::new(r), annotations }
+                    Action::Start { id, r: std::sync::Arc::new(r), annotations }
                 })
                 .collect()
             }

@@ -241,6 +241,9 @@ impl Blocks {
 
     /// Moves entries within the vectors.
     fn shift(&mut self, from: Range<usize>, to: usize) {
+        if from.is_empty() {
+            return;
+        }
         self.keys.copy_within(from.clone(), to);
         self.sizes.copy_within(from.clone(), to);
         self.values.copy_within(from, to);

@@ -156,7 +156,7 @@ fn m4_18_a_job_for_itself_on_its_node_gets_its_flow_with_it() {
     );
     // Also with exclusive nodes by placement.
     let core = ask(&mut m, &kw(1, 5));
-    let alone = m.with_whole_nodes(&core, true);
+    let alone = m.with_whole_nodes(core.clone(), true);
     assert_eq!(start(&mut m, 2, &alone, 0.0, 10.0, Placement::FirstNodeX).unwrap(), "rank1/core[0-3]");
     assert_eq!(held(&m, 2)["power"]["pools"], json!([{"hosts": "n1", "each": 5}]));
 }

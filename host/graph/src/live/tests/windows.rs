@@ -138,7 +138,7 @@ impl Model {
 /// A request for whole nodes, or for as many cores: nodes have one.
 fn ask(m: &mut Resources, nodes: u32, cores: bool, access: Option<Access>) -> Arc<Request> {
     let request = if cores { super::cores(m, nodes, 1) } else { super::nodes(m, nodes) };
-    m.with_rights(&request, Rights::of(access))
+    m.with_rights(request, Rights::of(access))
 }
 
 struct World {
