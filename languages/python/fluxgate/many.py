@@ -45,8 +45,8 @@ def backfill(reservations: int, unknown: int, *, holds: bool) -> bool:
     """A whole pass in the order of the queue: :func:`start_or_reserve_next`, then each job starts that ``pass_.next_fitting()`` gives.
 
     False, with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy would
-    ask nothing but the same again in a pass that only submissions require: the host may leave out such a pass, if all decisions
-    are the same without it.
+    ask nothing but the same again in a pass that only submissions require: the host may ask it there in place of a call, and leaves out
+    such a pass, if all decisions are the same without it.
     """
     return many.backfill(reservations, unknown, holds)
 

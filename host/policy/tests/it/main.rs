@@ -4,5 +4,6 @@ mod accepting;
 mod calls;
 mod catalogue;
 mod passes;
+mod repeats;
 mod shipped;
 mod support;

@@ -30,7 +30,7 @@ fn engine() -> Engine {
 }
 
 /// A job of a number of whole nodes for a number of seconds.
-fn alloc(id: u64, nodes: u64, duration: f64) -> Event {
+pub(crate) fn alloc(id: u64, nodes: u64, duration: f64) -> Event {
     let spec = json!({
         "version": 1,
         "resources": [{"type": "node", "count": nodes, "with": [
@@ -43,7 +43,7 @@ fn alloc(id: u64, nodes: u64, duration: f64) -> Event {
 }
 
 /// The actions in short form.
-fn told(actions: &[Action]) -> Vec<String> {
+pub(crate) fn told(actions: &[Action]) -> Vec<String> {
     let word = |action: &Action| match action {
         Action::Start { id, r, .. } => Some(format!("start {} on {}", id.0, r.ranks())),
         Action::Notice(PolicyNotice::Swapped { from, to, state }) => {
@@ -61,7 +61,7 @@ fn told(actions: &[Action]) -> Vec<String> {
 }
 
 /// Makes a policy the active one of an engine without jobs.
-fn in_charge(policy: WasmPolicy) -> Engine {
+pub(crate) fn in_charge(policy: WasmPolicy) -> Engine {
     let mut engine = engine();
     engine.swap(Box::new(policy)).unwrap();
     let notices = told(&engine.pass(0.0));
@@ -145,7 +145,13 @@ fn asking_for_flow(run: &str, observe: &str) -> WasmPolicy {
 }
 
 /// A policy that imports an interface which the contract gained.
-fn importing(file: &str, extra: &'static str, imports: &str, run: &str, observe: &str) -> WasmPolicy {
+pub(crate) fn importing(
+    file: &str,
+    extra: &'static str,
+    imports: &str,
+    run: &str,
+    observe: &str,
+) -> WasmPolicy {
     let gained = fluxgate_testing::root().join("wit/0.1.0").join(file).with_extension("wit");
     let gained = std::fs::read_to_string(gained).unwrap();
     let gained = gained.replacen("package fluxgate:policy@0.1.0;", "", 1);
