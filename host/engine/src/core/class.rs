@@ -10,13 +10,13 @@ use crate::order::{Least, PARKED};
 
 /// The key of a job's class in its queue. Jobs without a limit are in classes of their own, since their end does not
 /// follow from their start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct ClassKey {
     wants: Wants,
     unlimited: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Wants {
     /// A request.
     Shape(ShapeId),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, ReservationsState, Resources};
+use rustc_hash::FxHashMap;
 
 use super::class::{Class, ClassKey};
 use super::groups::Groups;
@@ -23,7 +24,7 @@ pub(crate) struct Queue {
     pub(crate) name: String,
     pub(super) classes: Vec<Option<Class>>,
     pub(super) vacant: Vec<ClassId>,
-    pub(super) class_of: BTreeMap<ClassKey, ClassId>,
+    pub(super) class_of: FxHashMap<ClassKey, ClassId>,
     /// Parked classes by their fewest cores.
     pub(crate) parked: BTreeSet<(u32, ClassId)>,
     /// The order on each [`Side`]; `None` on a side without a policy.
@@ -100,7 +101,9 @@ impl Queue {
             return;
         }
         let key = c.key;
-        self.parked.remove(&(c.request.min_cores(), class));
+        if c.parked {
+            self.parked.remove(&(c.request.min_cores(), class));
+        }
         self.class_of.remove(&key);
         self.classes[class as usize] = None;
         self.vacant.push(class);

@@ -121,6 +121,20 @@ fn merged(mut shares: Vec<(u32, Taken)>) -> Option<Vec<(u32, Taken)>> {
     Some(merged)
 }
 
+/// Calls `act` with each node of a list of takes, and the shares of it that are taken.
+fn each_node(graph: &Graph, takes: &[Take], mut act: impl FnMut(u32, &[Taken])) {
+    let mut several: SmallVec<[Taken; 8]> = SmallVec::new();
+    for (node, takes) in nodes(takes) {
+        if let [one] = takes {
+            act(node, &[position(graph, one)]);
+            continue;
+        }
+        several.clear();
+        several.extend(takes.iter().map(|take| position(graph, take)));
+        act(node, &several);
+    }
+}
+
 /// The ledger. See the module.
 #[derive(Debug, Clone)]
 pub(crate) struct Ledger {
@@ -338,12 +352,7 @@ impl Ledger {
             }
         }
         each_pool(graph, &allocation.flows, |at, units| flow::force(&mut self.upper[at as usize], units));
-        let mut taken: SmallVec<[Taken; 8]> = SmallVec::new();
-        for (node, takes) in nodes(&allocation.takes) {
-            taken.clear();
-            taken.extend(takes.iter().map(|t| position(graph, t)));
-            index.take(graph, node, &taken);
-        }
+        each_node(graph, &allocation.takes, |node, taken| index.take(graph, node, taken));
         self.ends.insert((TotalF64(allocation.end), id));
         self.jobs.insert(id, allocation);
     }
@@ -378,12 +387,7 @@ impl Ledger {
             }
         }
         each_pool(graph, &ended, |at, units| flow::credit(&mut self.upper[at as usize], units));
-        let mut taken: SmallVec<[Taken; 8]> = SmallVec::new();
-        for (node, takes) in nodes(&gone) {
-            taken.clear();
-            taken.extend(takes.iter().map(|t| position(graph, t)));
-            index.give(graph, node, &taken);
-        }
+        each_node(graph, &gone, |node, taken| index.give(graph, node, taken));
         Ok(last)
     }
 

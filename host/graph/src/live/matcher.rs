@@ -414,7 +414,7 @@ impl<'a> Matcher<'a> {
         let range = self.range(scope);
         self.last = None;
         let limit = counted.limit().saturating_mul(per);
-        let mut plan: Vec<(u32, u64)> = Vec::new();
+        let mut plan: Vec<(u32, u64)> = Vec::with_capacity(limit.min(PLAN_ROOM) as usize);
         let mut sum = 0u64;
         let even = self.order == Order::Placed(Placement::Spread) && need.level == Level::Local;
         let near = self.order == Order::Placed(Placement::Locality);
@@ -513,6 +513,9 @@ impl<'a> Matcher<'a> {
         (taken, slots)
     }
 }
+
+/// Most nodes for which a plan has space before it is known how many it needs.
+const PLAN_ROOM: u64 = 64;
 
 /// Removes the excess over `best`, from the end.
 fn trim(plan: &mut Vec<(u32, u64)>, best: u64, sum: u64) {

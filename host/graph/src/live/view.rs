@@ -274,7 +274,8 @@ impl<'a> View<'a> {
         let sources = self.sources(scratch, place, capacity);
         let Where { eligible, range, .. } = place;
         let whole = range == (0, self.graph.nodes.len() as u32);
-        let allowed = Allowed { overlay: self.overlay, scratch, eligible, range, whole };
+        let all = scratch.len() == 0 && self.overlay.is_none() && !matches!(eligible, Eligible::Nodes(_));
+        let allowed = Allowed { overlay: self.overlay, scratch, eligible, range, whole, all };
         match order {
             Order::Placed(Placement::High | Placement::HiNode | Placement::HiNodeX) => {
                 self.merge(&sources, &allowed, Way::Down, sink);
@@ -489,12 +490,15 @@ struct Allowed<'a> {
     range: (u32, u32),
     /// True if the range is the whole machine.
     whole: bool,
+    /// True if it leaves out no node of the range.
+    all: bool,
 }
 
 impl Allowed<'_> {
     fn allows(&self, node: u32) -> bool {
-        !self.scratch.contains(node)
-            && !self.overlay.is_some_and(|o| o.contains(node))
-            && self.eligible.node(node)
+        self.all
+            || !self.scratch.contains(node)
+                && !self.overlay.is_some_and(|o| o.contains(node))
+                && self.eligible.node(node)
     }
 }
