@@ -199,11 +199,11 @@ fn largest(list: &[Scored]) -> Option<usize> {
     const AT_ONCE: usize = 4;
     let (mut best, mut score) = (0, list.first()?.score);
     for (some, first) in list.chunks(AT_ONCE).zip((0..).step_by(AT_ONCE)) {
-        let least = match some {
+        let most = match some {
             [a, b, c, d] => a.score.max(b.score).max(c.score.max(d.score)),
             _ => score,
         };
-        if least < score {
+        if most < score {
             continue;
         }
         for (other, at) in some.iter().zip(first..) {

@@ -185,7 +185,8 @@ impl Guest {
         }
     }
 
-    /// Asks for the pass that the instance asked for in its last call, and would ask for again, without a call. It has the same fuel.
+    /// Asks for the pass that the instance asked for in its last call, and would ask for again, without a call: it has the same fuel, and
+    /// counts as no cost.
     fn repeat(&mut self, pass: Box<Pass>, whole: Whole) -> (Box<Pass>, Result<(), PolicyError>) {
         if let Some(dead) = &self.dead {
             return (pass, Err(dead.clone()));
@@ -196,7 +197,6 @@ impl Guest {
         state.begin(Call::Run.name(), fuel);
         state.pass = Some(pass);
         let answer = state.whole_pass(whole.reservations, whole.unknown, true);
-        self.cost.fuel = self.cost.fuel.saturating_add(state.charged());
         let result = answer.map(drop).map_err(|error| judge(&error, state, Call::Run, fuel));
         let pass = state.pass.take().expect("questions do not take the pass");
         self.dead = result.as_ref().err().cloned();
