@@ -240,9 +240,12 @@ impl many::Host for HostState {
     }
 
     fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> Result<bool> {
-        let whole = holds && self.questions() == 0;
+        let first = self.questions() == 0;
         let answer = self.whole_pass(reservations, unknown, holds)?;
-        if whole && let Some(pass) = &self.pass {
+        if first
+            && holds
+            && let Some(pass) = &self.pass
+        {
             let whole = Whole { queue: pass.queue(), reservations, unknown };
             self.whole = Some((whole, self.questions()));
         }

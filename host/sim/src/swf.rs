@@ -441,7 +441,7 @@ const fn each(byte: u8) -> u64 {
     u64::from_le_bytes([byte; 8])
 }
 
-/// The highest bit of each of eight bytes that is not below `from`, a power of two or another number up to 128.
+/// The highest bit of each of eight bytes that is not below `from`, which is from 1 to 128.
 #[inline(always)]
 fn not_below(bytes: u64, from: u8) -> u64 {
     (((bytes & each(0x7f)) + each(0x80 - from)) | bytes) & each(0x80)

@@ -17,15 +17,8 @@ pub struct CoreRun {
 }
 
 impl Resources {
-    /// The cores that a job holds, in the order of the graph's nodes; none for a job that holds nothing, and for cores that are not
-    /// members of a vertex but units of one.
-    pub fn core_runs(&self, id: JobId) -> Vec<CoreRun> {
-        let mut runs = Vec::new();
-        self.append_core_runs(id, &mut runs);
-        runs
-    }
-
-    /// The same at the end of a list, whose memory serves many jobs.
+    /// Appends the cores that a job holds to a list, in the order of the graph's nodes; none for a job that holds nothing, and for cores that
+    /// are not members of a vertex but units of one.
     pub fn append_core_runs(&self, id: JobId, runs: &mut Vec<CoreRun>) {
         let Some(allocation) = self.allocation(id) else { return };
         let (graph, begin) = (self.graph(), runs.len());
@@ -103,6 +96,16 @@ mod tests {
         all
     }
 
+    /// The cores of a job, which are the same behind those of another.
+    fn core_runs(machine: &Resources, id: JobId) -> Vec<CoreRun> {
+        let mut runs = Vec::new();
+        machine.append_core_runs(id, &mut runs);
+        let alone = runs.clone();
+        machine.append_core_runs(id, &mut runs);
+        assert_eq!(runs, [&alone[..], &alone].concat());
+        alone
+    }
+
     proptest! {
         #[test]
         fn intervals_say_what_r_says(
@@ -119,7 +122,7 @@ mod tests {
             for (id, slots, high) in steps {
                 let id = JobId(id);
                 if machine.release(id, None).is_ok() {
-                    prop_assert_eq!(machine.core_runs(id), []);
+                    prop_assert_eq!(core_runs(&machine, id), []);
                     continue;
                 }
                 let job = jobspec::Simple { slots, cores_per_slot: 1, duration: 60.0, ..Default::default() }.build();
@@ -134,7 +137,7 @@ mod tests {
                         expected.extend(entry.rank.iter().flat_map(|rank| cores.iter().map(move |core| (rank, *core))));
                     }
                     expected.sort_unstable();
-                    prop_assert_eq!(listed(&machine.core_runs(id)), expected);
+                    prop_assert_eq!(listed(&core_runs(&machine, id)), expected);
                 }
             }
         }
@@ -152,7 +155,7 @@ mod tests {
             let request = machine.compile(&job).unwrap();
             let found = machine.match_now(&request, 0.0, 60.0, Placement::First).unwrap();
             machine.allocate_owned(JobId(id), found, 0.0, 60.0).unwrap();
-            machine.core_runs(JobId(id)).iter().map(|run| (run.ranks, run.cores)).collect::<Vec<_>>()
+            core_runs(&machine, JobId(id)).iter().map(|run| (run.ranks, run.cores)).collect::<Vec<_>>()
         };
         assert_eq!(starts(1, 3), [((0, 0), (0, 2))]);
         assert_eq!(starts(2, 70), [((0, 0), (3, 7)), ((1, 8), (0, 7)), ((9, 9), (0, 0))]);
