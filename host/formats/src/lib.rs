@@ -47,4 +47,4 @@ pub use hostlist::Hostlist;
 pub use idset::Idset;
 pub use jobspec::{Count, Jobspec, Resource};
 pub use rset::R;
-pub use total::{TotalF64, quantile};
+pub use total::{TotalF64, quantile, select_quantile};

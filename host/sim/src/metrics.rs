@@ -19,7 +19,7 @@ use serde::Serialize;
 mod definitions;
 mod values;
 
-use fluxgate_formats::{JobId, quantile};
+use fluxgate_formats::{JobId, select_quantile};
 
 use crate::observe::{Observer, Span, Started};
 
@@ -47,12 +47,11 @@ impl Distribution {
     /// [`DEFINITIONS`].
     pub fn of(values: &mut [f64]) -> Self {
         let Some(n) = std::num::NonZeroUsize::new(values.len()) else { return Self::default() };
-        values.sort_unstable_by(f64::total_cmp);
         Self {
             mean: sum(values.iter().copied()) / n.get() as f64,
-            median: quantile(values, 0.5),
-            p95: quantile(values, 0.95),
-            max: values[n.get() - 1],
+            median: select_quantile(values, 0.5),
+            p95: select_quantile(values, 0.95),
+            max: values.iter().copied().max_by(f64::total_cmp).unwrap_or_default(),
         }
     }
 

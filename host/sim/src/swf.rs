@@ -23,9 +23,12 @@ use std::sync::Arc;
 use fluxgate_formats::Jobspec;
 use serde::Serialize;
 
+mod fields;
 mod header;
 pub(crate) mod lines;
 pub mod write;
+use fields::Fields;
+pub(crate) use fields::parse_number;
 pub use header::Header;
 use lines::Lines;
 
@@ -349,11 +352,6 @@ pub fn parse(line: &[u8], number: u64) -> Result<Record, BadLine> {
     })
 }
 
-fn count_error(line: u64, found: usize) -> BadLine {
-    let found = format!("{found} field{}", if found == 1 { "" } else { "s" });
-    BadLine { line, field: None, found, accepted: "a line of 18 numbers, or a comment that begins with `;`" }
-}
-
 /// A bad value for an error text: between backticks, without control characters, shortened.
 pub(crate) fn quoted(text: &str) -> String {
     let mut found = String::from("`");
@@ -370,163 +368,6 @@ pub(crate) fn quoted(text: &str) -> String {
     }
     found.push('`');
     found
-}
-
-/// The fields of a job line.
-struct Fields<'a> {
-    number: u64,
-    line: &'a [u8],
-    /// NaN for a field that is no number.
-    numbers: [f64; 18],
-}
-
-impl<'a> Fields<'a> {
-    fn of(line: &'a [u8], number: u64) -> Result<Self, BadLine> {
-        let mut numbers = [f64::NAN; 18];
-        let mut rest = line;
-        for (i, place) in numbers.iter_mut().enumerate() {
-            rest = after_spaces(rest);
-            let (length, value) = next_number(rest);
-            if length == 0 {
-                return Err(count_error(number, i));
-            }
-            (*place, rest) = (value, &rest[length..]);
-        }
-        let more = rest.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty()).count();
-        if more > 0 {
-            return Err(count_error(number, 18 + more));
-        }
-        Ok(Fields { number, line, numbers })
-    }
-
-    fn bad(&self, field: usize, accepted: &'static str) -> BadLine {
-        let mut fields = self.line.split(u8::is_ascii_whitespace).filter(|token| !token.is_empty());
-        let found = quoted(&String::from_utf8_lossy(fields.nth(field - 1).unwrap_or_default()));
-        BadLine { line: self.number, field: Some(field), found, accepted }
-    }
-
-    /// A number that is not negative; -1 is none.
-    fn number(&self, field: usize) -> Result<Option<f64>, BadLine> {
-        match self.numbers[field - 1] {
-            -1.0 => Ok(None),
-            n if n >= 0.0 => Ok(Some(n)),
-            _ => Err(self.bad(field, "a number from 0, or -1 for unknown")),
-        }
-    }
-
-    /// A whole number that is not negative, a fraction of zeros allowed; -1 is none.
-    fn whole(&self, field: usize) -> Result<Option<u64>, BadLine> {
-        /// Beyond it f64 does not hold every whole number.
-        const MOST: f64 = 9_007_199_254_740_992.0;
-        match self.numbers[field - 1] {
-            -1.0 => Ok(None),
-            n if (0.0..=MOST).contains(&n) && (n as i64) as f64 == n => Ok(Some(n as u64)),
-            _ => Err(self.bad(field, "a whole number from 0, or -1 for unknown")),
-        }
-    }
-
-    /// Like `whole`, of 32 bits.
-    fn small(&self, field: usize) -> Result<Option<u32>, BadLine> {
-        match self.whole(field)? {
-            None => Ok(None),
-            Some(n) => u32::try_from(n)
-                .map(Some)
-                .map_err(|_| self.bad(field, "a whole number from 0 to 4294967295, or -1 for unknown")),
-        }
-    }
-}
-
-/// The same byte eight times.
-const fn each(byte: u8) -> u64 {
-    u64::from_le_bytes([byte; 8])
-}
-
-/// The highest bit of each of eight bytes that is not below `from`, which is from 1 to 128.
-#[inline(always)]
-fn not_below(bytes: u64, from: u8) -> u64 {
-    (((bytes & each(0x7f)) + each(0x80 - from)) | bytes) & each(0x80)
-}
-
-/// The text without white space at its beginning.
-#[inline(always)]
-fn after_spaces(text: &[u8]) -> &[u8] {
-    if let Some(bytes) = text.first_chunk() {
-        let others = not_below(u64::from_le_bytes(*bytes) ^ each(b' '), 1);
-        let spaces = (others.trailing_zeros() / 8) as usize;
-        if spaces < 8 && text[spaces] > b' ' {
-            return &text[spaces..];
-        }
-    }
-    text.trim_ascii_start()
-}
-
-/// [`next_number`] of a whole number of up to seven digits, if eight bytes follow the sign: eight at a time, since the length of a
-/// number is not to be foretold.
-#[inline(always)]
-fn next_short_number(text: &[u8]) -> Option<(usize, f64)> {
-    let negative = text.first() == Some(&b'-');
-    let begin = usize::from(negative);
-    let bytes = u64::from_le_bytes(*text.get(begin..)?.first_chunk()?);
-    let digits = bytes ^ each(b'0');
-    let count = not_below(digits, 10).trailing_zeros() / 8;
-    if !(1..8).contains(&count) || !((bytes >> (8 * count)) as u8).is_ascii_whitespace() {
-        return None;
-    }
-    // Zeros come before the digits; then neighbours are joined to pairs, to fours, and to one number.
-    let digits = digits << (64 - 8 * count);
-    let pairs = (digits.wrapping_mul(10 << 8 | 1) >> 8) & 0x00ff_00ff_00ff_00ff;
-    let fours = (pairs.wrapping_mul(100 << 16 | 1) >> 16) & 0x0000_ffff_0000_ffff;
-    let number = (fours.wrapping_mul(10_000 << 32 | 1) >> 32) as i64 as f64;
-    Some((begin + count as usize, if negative { -number } else { number }))
-}
-
-/// Digits of a whole number that is exact in f64.
-const DIGITS_EXACT: usize = 15;
-
-/// The length of the field at the beginning of a text, up to the first white space, and its number, which is NaN if it is none. Most
-/// fields are short whole numbers, which need no general parser.
-#[inline(always)]
-fn next_number(text: &[u8]) -> (usize, f64) {
-    if let Some(found) = next_short_number(text) {
-        return found;
-    }
-    let negative = text.first() == Some(&b'-');
-    let begin = usize::from(negative);
-    let (mut whole, mut at) = (0_u64, begin);
-    while let Some(byte) = text.get(at) {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        // The number of a long one is not used.
-        whole = whole.wrapping_mul(10).wrapping_add(digit.into());
-        at += 1;
-    }
-    if text.get(at).is_none_or(u8::is_ascii_whitespace) && (1..=DIGITS_EXACT).contains(&(at - begin)) {
-        // A signed number becomes a float in one instruction.
-        let number = whole as i64 as f64;
-        return (at, if negative { -number } else { number });
-    }
-    let length = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
-    (length, parse_any_number(&text[..length]).unwrap_or(f64::NAN))
-}
-
-/// A finite decimal number.
-pub(crate) fn parse_number(text: &[u8]) -> Option<f64> {
-    match next_number(text) {
-        (length, number) if length == text.len() && !number.is_nan() => Some(number),
-        _ => None,
-    }
-}
-
-/// The same for any form of it.
-fn parse_any_number(text: &[u8]) -> Option<f64> {
-    // `inf` and `nan` are numbers to the general parser, but not in this format.
-    if text.iter().any(|b| b.is_ascii_alphabetic() && !matches!(b, b'e' | b'E')) {
-        return None;
-    }
-    let n: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    n.is_finite().then_some(n)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Figures of small runs, computed by hand.
 
 use super::*;
+use fluxgate_formats::quantile;
 
 fn job(submit: f64, start: f64, end: f64, cores: u32) -> Job {
     Job { submit, start, end, cores, user: 0, killed: false, backfilled: false, lost: false }

@@ -138,22 +138,4 @@ proptest::proptest! {
     fn no_bytes_panic(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..400)) {
         for _ in Reader::new(&bytes[..], "log") {}
     }
-
-    /// A number is what the general parser makes of it, whatever stands behind it, and its length is up to the next white space.
-    #[test]
-    fn a_number_ends_at_white_space(
-        text in "[-+]?[0-9]{0,17}(\\.[0-9]{0,3})?(e[0-9])?[a-z-]?",
-        space in "[ \t\r\n\x0c]{0,9}",
-        more in "[0-9a-z -]{0,20}",
-    ) {
-        let more = if space.is_empty() { String::new() } else { more };
-        let line = format!("{text}{space}{more}");
-        let (length, number) = next_number(line.as_bytes());
-        proptest::prop_assert_eq!(length, text.len());
-        let expected = parse_any_number(text.as_bytes()).unwrap_or(f64::NAN);
-        proptest::prop_assert!(number.to_bits() == expected.to_bits() || number.is_nan() && expected.is_nan(), "{number} {expected}");
-        let behind = format!("{space}{text}{space}{more}");
-        let begun = after_spaces(behind.as_bytes());
-        proptest::prop_assert_eq!(begun, behind.as_bytes().trim_ascii_start());
-    }
 }
