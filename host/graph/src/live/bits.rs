@@ -50,13 +50,11 @@ fn pick_in(free: u64, count: u64, high: bool) -> u64 {
     if u64::from(free.count_ones()) <= count {
         return free;
     }
-    let (mut picked, mut rest) = (0, free);
+    let mut rest = free;
     for _ in 0..count {
-        let bit = if high { 1u64 << (63 - rest.leading_zeros()) } else { rest & rest.wrapping_neg() };
-        picked |= bit;
-        rest &= !bit;
+        rest &= if high { !(1u64 << (63 - rest.leading_zeros())) } else { rest - 1 };
     }
-    picked
+    free & !rest
 }
 
 /// Picks `count` set bits of `free`, lowest or highest first; `None` when there are fewer.

@@ -144,7 +144,7 @@ fn by_tally(
         true => 0,
         false => local::capacity(graph, template, state, need, want),
     };
-    let all = Where { eligible, range: (0, graph.nodes.len() as u32), idle };
+    let all = Where { eligible, range: (0, graph.nodes.len() as u32), idle, cores: false };
     let mut sum = machine.view(None).total(all, &mut { fits });
     // Nodes that other jobs hold in part. A node is dropped once it is idle.
     let mut partly: BTreeMap<u32, Box<[u64]>> = BTreeMap::new();

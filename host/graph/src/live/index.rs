@@ -14,7 +14,8 @@ use rustc_hash::FxHashMap;
 
 use crate::layout::graph::Graph;
 use crate::layout::template::{NodeTemplate, TemplateId};
-use crate::live::node_set::NodeSet;
+use crate::live::changes::{Change, Changes};
+use crate::live::node_set::{NodeSet, Numbers};
 use crate::live::ranking::Ranking;
 use crate::live::share::{self, Taken};
 
@@ -37,8 +38,8 @@ pub(crate) struct State {
     pub(crate) cores: u64,
     pub(crate) gpus: u64,
     pub(crate) idle: bool,
-    /// Its nodes count as compute nodes of the machine.
-    counted: bool,
+    /// The free units of one of its nodes.
+    each: Free,
     /// The nodes that are up.
     pub(crate) nodes: NodeSet,
     /// Their positions in the ranking, if there is one.
@@ -49,7 +50,7 @@ pub(crate) struct State {
     live: u32,
 }
 
-/// Free units on nodes that are up.
+/// Free units on nodes that are up, or on one of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Free {
     pub(crate) nodes: u64,
@@ -58,21 +59,28 @@ pub(crate) struct Free {
     pub(crate) gpus: u64,
 }
 
-/// A change of a node's state, which a node of the same template in the same state repeats with the same shares.
-#[derive(Debug, Clone)]
-struct Change {
-    from: u32,
-    template: TemplateId,
-    /// Takes the shares, or gives them back.
-    takes: bool,
-    shares: Vec<Taken>,
-    to: u32,
-}
+impl Free {
+    /// Of one node with these free cores and gpus.
+    fn of(template: &NodeTemplate, idle: bool, (cores, gpus): (u64, u64)) -> Self {
+        Free { nodes: u64::from(template.node), idle: u64::from(template.node && idle), cores, gpus }
+    }
 
-impl Default for Change {
-    /// From no state.
-    fn default() -> Self {
-        Change { from: u32::MAX, template: TemplateId(0), takes: true, shares: Vec::new(), to: u32::MAX }
+    /// Those of one node more.
+    #[inline(always)]
+    fn add(&mut self, each: Free) {
+        self.nodes += each.nodes;
+        self.idle += each.idle;
+        self.cores += each.cores;
+        self.gpus += each.gpus;
+    }
+
+    /// Those of one node fewer.
+    #[inline(always)]
+    fn take(&mut self, each: Free) {
+        self.nodes -= each.nodes;
+        self.idle -= each.idle;
+        self.cores -= each.cores;
+        self.gpus -= each.gpus;
     }
 }
 
@@ -86,8 +94,9 @@ pub(crate) struct Index {
     live: Vec<u32>,
     free: Free,
     scratch: Vec<u64>,
-    /// The last change: the nodes of a job often have the same one.
-    last: Change,
+    changes: Changes,
+    /// The nodes that are up and have free cores; of no meaning on a machine of one node.
+    with_cores: NodeSet,
     /// Number of states that have nodes.
     used: usize,
     ranking: Option<Arc<Ranking>>,
@@ -107,7 +116,8 @@ impl Index {
             live: Vec::new(),
             free: Free::default(),
             scratch: Vec::new(),
-            last: Change::default(),
+            changes: Changes::default(),
+            with_cores: NodeSet::default(),
             used: 0,
             ranking: None,
         };
@@ -126,15 +136,14 @@ impl Index {
             index.states[state as usize].refs = nodes.len() as u32;
             index.used += 1;
             if status == Status::Up {
-                let count = nodes.len() as u64;
-                index.states[state as usize].nodes = nodes.into_iter().collect();
+                let of = &mut index.states[state as usize];
+                nodes.iter().for_each(|_| index.free.add(of.each));
+                of.nodes = nodes.into_iter().collect();
                 index.mark_live(state);
-                index.free.nodes += count * u64::from(it.node);
-                index.free.idle += count * u64::from(it.node);
-                index.free.cores += count * it.cores;
-                index.free.gpus += count * it.gpus;
             }
         }
+        let with_cores = index.live().filter(|state| state.cores > 0);
+        index.with_cores = with_cores.flat_map(|state| state.nodes.iter()).collect();
         index
     }
 
@@ -146,14 +155,15 @@ impl Index {
             return state;
         }
         let state = self.states.len() as u32;
-        let (core, gpu) = template.core_gpu_units(free);
+        let (cores, gpus) = template.core_gpu_units(free);
+        let idle = *free == *template.idle;
         self.states.push(State {
             template: id,
             free: free.into(),
-            cores: core,
-            gpus: gpu,
-            idle: *free == *template.idle,
-            counted: template.node,
+            cores,
+            gpus,
+            idle,
+            each: Free::of(template, idle, (cores, gpus)),
             nodes: NodeSet::default(),
             ranked: NodeSet::default(),
             refs: 0,
@@ -170,35 +180,40 @@ impl Index {
         }
     }
 
+    /// The last node that was up has left a state.
+    fn unmark_live(&mut self, state: u32) {
+        let at = std::mem::replace(&mut self.states[state as usize].live, u32::MAX);
+        self.live.swap_remove(at as usize);
+        if let Some(&moved) = self.live.get(at as usize) {
+            self.states[moved as usize].live = at;
+        }
+    }
+
+    /// Lists a node that came up.
     fn list(&mut self, node: u32, state: u32) {
         let it = &mut self.states[state as usize];
         it.nodes.insert(node);
         if let Some(ranking) = &self.ranking {
             it.ranked.insert(ranking.place(node));
         }
-        self.free.nodes += u64::from(it.counted);
-        self.free.idle += u64::from(it.idle && it.counted);
-        self.free.cores += it.cores;
-        self.free.gpus += it.gpus;
+        self.free.add(it.each);
+        if it.cores > 0 {
+            self.with_cores.insert(node);
+        }
         self.mark_live(state);
     }
 
+    /// Takes a node off the lists that goes down.
     fn unlist(&mut self, node: u32, state: u32) {
         let it = &mut self.states[state as usize];
         it.nodes.remove(node);
         if let Some(ranking) = &self.ranking {
             it.ranked.remove(ranking.place(node));
         }
-        self.free.nodes -= u64::from(it.counted);
-        self.free.idle -= u64::from(it.idle && it.counted);
-        self.free.cores -= it.cores;
-        self.free.gpus -= it.gpus;
+        self.free.take(it.each);
+        self.with_cores.remove(node);
         if it.nodes.is_empty() {
-            let at = std::mem::replace(&mut it.live, u32::MAX);
-            self.live.swap_remove(at as usize);
-            if let Some(&moved) = self.live.get(at as usize) {
-                self.states[moved as usize].live = at;
-            }
+            self.unmark_live(state);
         }
     }
 
@@ -224,6 +239,11 @@ impl Index {
     /// States with nodes that are up, in no meaningful order.
     pub(crate) fn live(&self) -> impl ExactSizeIterator<Item = &State> {
         self.live.iter().map(|&s| &self.states[s as usize])
+    }
+
+    /// The nodes from `from` on and below `to` that are up and have free cores, ascending. `None` on a machine of one node.
+    pub(crate) fn with_cores(&self, from: u32, to: u32) -> Option<Numbers<'_>> {
+        (self.of_node.len() > 1).then(|| self.with_cores.range(from, to))
     }
 
     /// Number of idle nodes of these templates that are up.
@@ -292,40 +312,55 @@ impl Index {
         if graph.nodes.len() == 1 {
             return self.change_only(graph, edit);
         }
-        let (old, template) = (self.of_node[node as usize], graph.nodes[node as usize].template);
-        let last = &self.last;
-        let same = (last.from, last.template, last.takes) == (old, template, takes) && last.shares == shares;
-        let new = if same {
-            last.to
-        } else {
+        let (from, template) = (self.of_node[node as usize], graph.nodes[node as usize].template);
+        let change = Change { from, template, takes, shares };
+        let to = self.changes.after(&change).unwrap_or_else(|| {
             let mut free = std::mem::take(&mut self.scratch);
             free.clear();
-            free.extend_from_slice(&self.states[old as usize].free);
+            free.extend_from_slice(&self.states[from as usize].free);
             edit(&mut free);
-            let new = self.intern(&graph.templates[template.0 as usize], template, &free);
+            let to = self.intern(&graph.templates[template.0 as usize], template, &free);
             self.scratch = free;
-            let mut kept = std::mem::take(&mut self.last.shares);
-            kept.clear();
-            kept.extend_from_slice(shares);
-            self.last = Change { from: old, template, takes, shares: kept, to: new };
-            new
-        };
-        if new == old {
-            return;
+            self.changes.note(&change, to);
+            to
+        });
+        if to != from {
+            self.shift(node, from, to);
         }
-        let up = self.status[node as usize] == Status::Up;
-        if up {
-            self.unlist(node, old);
+    }
+
+    /// Moves a node from one state to another.
+    #[inline(always)]
+    fn shift(&mut self, node: u32, from: u32, to: u32) {
+        self.of_node[node as usize] = to;
+        let Ok([left, entered]) = self.states.get_disjoint_mut([from as usize, to as usize]) else { return };
+        (left.refs, entered.refs) = (left.refs - 1, entered.refs + 1);
+        self.used = self.used + usize::from(entered.refs == 1) - usize::from(left.refs == 0);
+        if self.status[node as usize] == Status::Up {
+            left.nodes.remove(node);
+            entered.nodes.insert(node);
+            self.free.add(entered.each);
+            self.free.take(left.each);
+            match (left.cores > 0, entered.cores > 0) {
+                (true, false) => _ = self.with_cores.remove(node),
+                (false, true) => _ = self.with_cores.insert(node),
+                _ => {}
+            }
+            if let Some(ranking) = &self.ranking {
+                left.ranked.remove(ranking.place(node));
+                entered.ranked.insert(ranking.place(node));
+            }
+            let (last, first) = (left.nodes.is_empty(), entered.live == u32::MAX);
+            if first {
+                self.mark_live(to);
+            }
+            if last {
+                self.unmark_live(from);
+            }
         }
-        self.states[old as usize].refs -= 1;
-        self.used -= usize::from(self.states[old as usize].refs == 0);
-        self.used += usize::from(self.states[new as usize].refs == 0);
-        self.states[new as usize].refs += 1;
-        self.of_node[node as usize] = new;
-        if up {
-            self.list(node, new);
+        if self.states.len() >= SPARE_STATES + 2 * self.used {
+            self.pack();
         }
-        self.pack();
     }
 
     /// The same on a machine of one node, whose only state changes in place.
@@ -336,18 +371,15 @@ impl Index {
         it.template = graph.nodes[0].template;
         let template = graph.template(0);
         (it.cores, it.gpus) = template.core_gpu_units(&it.free);
-        (it.idle, it.counted) = (*it.free == *template.idle, template.node);
+        it.idle = *it.free == *template.idle;
+        it.each = Free::of(template, it.idle, (it.cores, it.gpus));
         if up {
-            let (counted, idle) = (u64::from(it.counted), u64::from(it.idle && it.counted));
-            self.free = Free { nodes: counted, idle, cores: it.cores, gpus: it.gpus };
+            self.free = it.each;
         }
     }
 
     /// Drops states without nodes once there are many. A long run meets many states, but few at a time.
     fn pack(&mut self) {
-        if self.states.len() < SPARE_STATES + 2 * self.used {
-            return;
-        }
         let mut number = vec![u32::MAX; self.states.len()];
         let mut kept = Vec::new();
         for (old, state) in std::mem::take(&mut self.states).into_iter().enumerate() {
@@ -357,7 +389,7 @@ impl Index {
             }
         }
         self.states = kept;
-        self.last = Change::default();
+        self.changes.clear();
         for map in &mut self.lookup {
             map.retain(|_, state| {
                 *state = number[*state as usize];
@@ -366,6 +398,84 @@ impl Index {
         }
         for state in self.of_node.iter_mut().chain(&mut self.live) {
             *state = number[*state as usize];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::live::share::Share;
+    use crate::live::tests::cluster;
+
+    impl Index {
+        /// Do the lists and sums agree with the free units of each node?
+        fn is_in_step(&self, graph: &Graph) -> bool {
+            let up = || (0..self.of_node.len() as u32).filter(|node| self.is_up(*node));
+            let mut free = Free::default();
+            let each = |node| {
+                let (template, state) = (graph.template(node), self.state(node));
+                Free::of(template, *state.free == *template.idle, template.core_gpu_units(&state.free))
+            };
+            up().for_each(|node| free.add(each(node)));
+            let listed = self.live().map(|state| state.nodes.len()).sum::<usize>();
+            let cores = up().filter(|node| self.state(*node).cores > 0);
+            free == self.free
+                && listed == up().count()
+                && up().all(|node| self.state(node).nodes.range(node, node + 1).next().is_some())
+                && self.with_cores(0, u32::MAX).is_none_or(|nodes| nodes.eq(cores))
+        }
+    }
+
+    proptest! {
+        /// Against the free units of each node, kept beside it.
+        #[test]
+        fn an_index_follows_its_nodes(
+            nodes in prop_oneof![Just(1u32), Just(5), Just(200)],
+            steps in prop::collection::vec((0.0..1.0f64, 0u8..6, 0usize..4, 1u64..5), 0..120),
+        ) {
+            let machine = cluster(nodes, 8, 2);
+            let graph = machine.graph();
+            let mut index = Index::new(graph, Status::Up);
+            let mut model: Vec<Vec<u64>> = (0..nodes).map(|node| graph.template(node).idle.to_vec()).collect();
+            for (node, kind, at, units) in steps {
+                let node = (node * f64::from(nodes)) as u32;
+                let state = &mut model[node as usize];
+                let core = graph.template(node).leaves[&graph.core][0];
+                let gpu = graph.template(node).leaves[&graph.gpu][0];
+                let one = |at, units| Taken { at, share: Share::Units(units) };
+                let shares = match at {
+                    0 => vec![one(core, units)],
+                    1 => vec![one(gpu, 1)],
+                    2 => vec![one(core, units), one(gpu, 1)],
+                    _ => vec![Taken { at: 0, share: Share::Shared }, one(core, units)],
+                };
+                let mut after = state.clone();
+                match kind {
+                    0..=2 if shares.iter().all(|t| share::take(&mut after[t.at as usize], t.share)) => {
+                        prop_assert!(index.has(node, &shares));
+                        index.take(graph, node, &shares);
+                        *state = after;
+                    }
+                    3 | 4 => {
+                        share::give_all(&mut after, &shares);
+                        let idle = &graph.template(node).idle;
+                        if after[0] == 0 && after.iter().zip(idle).skip(1).all(|(free, all)| free <= all) {
+                            index.give(graph, node, &shares);
+                            *state = after;
+                        }
+                    }
+                    5 => {
+                        let status = if index.is_up(node) { Status::Down } else { Status::Up };
+                        prop_assert!(index.set_status(node, status));
+                    }
+                    _ => {}
+                }
+                prop_assert!(index.is_in_step(graph));
+                prop_assert!((0..nodes).all(|node| *index.state(node).free == *model[node as usize]));
+            }
         }
     }
 }

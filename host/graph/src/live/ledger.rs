@@ -17,7 +17,7 @@ use crate::layout::graph::Graph;
 use crate::layout::vertex::{NONE, VertexId};
 use crate::live::bits::{self, Bits};
 use crate::live::index::Index;
-use crate::live::share::{self, Share, Taken};
+use crate::live::share::{self, Share, Shares, Taken};
 use crate::live::take::{Match, Selection, Take, What, count, each_pool, nodes, position};
 
 /// The allocation of a job: the units that it holds, since when, and until when as far as is expected.
@@ -102,6 +102,12 @@ pub enum LedgerError {
         /// The end as text, in seconds since the epoch.
         end: String,
     },
+}
+
+/// True if shares are in order of their vertices, one of each.
+fn in_order(nodes: &[(u32, Shares)]) -> bool {
+    nodes.is_sorted_by(|(n, _), (m, _)| n < m)
+        && nodes.iter().all(|(_, taken)| taken.is_sorted_by(|a, b| a.at < b.at))
 }
 
 /// Shares of vertices in order, one of each vertex; `None` if shares of one do not go together.
@@ -247,11 +253,13 @@ impl Ledger {
             takes.push(Take { node, vertex, what: self.name(graph, vertex, t.share, high)? });
             Some(())
         };
-        let shares = found.nodes.iter().flat_map(|(node, taken)| taken.iter().map(|t| (*node, *t)));
         // Mostly a search found each vertex once, and in this order.
-        if shares.clone().is_sorted_by(|(n, a), (m, b)| (n, a.at) < (m, b.at)) {
-            shares.into_iter().try_for_each(|(node, t)| take(node, t))?;
+        if in_order(&found.nodes) {
+            for (node, taken) in &found.nodes {
+                taken.iter().try_for_each(|t| take(*node, *t))?;
+            }
         } else {
+            let shares = found.nodes.iter().flat_map(|(node, taken)| taken.iter().map(|t| (*node, *t)));
             merged(shares.collect())?.into_iter().try_for_each(|(node, t)| take(node, t))?;
         }
         for &(at, share) in &found.upper {
@@ -277,25 +285,27 @@ impl Ledger {
     /// Checks that every unit of a list of takes is free.
     pub(crate) fn check(&self, graph: &Graph, index: &Index, takes: &[Take]) -> Result<(), LedgerError> {
         for take in takes {
-            let free = match (&take.what, take.node) {
-                (What::Members(bits), _) => {
-                    let words = self.free_words(graph, take.vertex);
-                    words.len() == bits.words().len()
-                        && words.iter().zip(bits.words()).all(|(f, b)| f & b == *b)
-                }
-                (What::Share(_), _) => true,
-            };
-            let at = if take.node == NONE { graph.upper_index(take.vertex) } else { None };
-            let ok = free
-                && match at {
-                    Some(at) => share::take(&mut { self.upper[at] }, take.what.share()),
+            let above = || if take.node == NONE { graph.upper_index(take.vertex) } else { None };
+            let ok = match &take.what {
+                // The index counts the members that are free here.
+                What::Members(bits) if take.node != NONE => self.are_free(graph, take.vertex, bits),
+                What::Members(bits) if !self.are_free(graph, take.vertex, bits) => false,
+                what => match above() {
+                    Some(at) => share::take(&mut { self.upper[at] }, what.share()),
                     None => index.has(take.node, &[position(graph, take)]),
-                };
+                },
+            };
             if !ok {
                 return Err(self.in_use(graph, take));
             }
         }
         Ok(())
+    }
+
+    /// True if these members of a run are free.
+    fn are_free(&self, graph: &Graph, vertex: u32, members: &Bits) -> bool {
+        let words = self.free_words(graph, vertex);
+        words.len() == members.words().len() && words.iter().zip(members.words()).all(|(f, m)| f & m == *m)
     }
 
     fn in_use(&self, graph: &Graph, take: &Take) -> LedgerError {

@@ -118,7 +118,7 @@ fn has_free(view: View<'_>, at: u32, need: &Need) -> bool {
 
 fn nodes_in(view: View<'_>, at: u32, need: &Need, eligible: &Eligible) -> u64 {
     let graph = view.graph;
-    let place = Where { eligible, range: graph.upper_nodes[at as usize], idle: false };
+    let place = Where { eligible, range: graph.upper_nodes[at as usize], idle: false, cores: false };
     view.total(place, &mut |template, state| local::capacity(graph, template, state, need, 1))
 }
 

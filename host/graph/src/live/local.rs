@@ -68,6 +68,15 @@ pub(crate) fn capacity(
     Walk::new(graph, template, state, false).repeat(need, limit)
 }
 
+/// The position and the units of a need that takes units of one vertex of a node, as most needs do; `None` for any other need. It is
+/// placed there as [`place`] does it, in which it makes no difference from which end is taken.
+pub(crate) fn one_vertex(template: &NodeTemplate, need: &Need) -> Option<(u32, u64)> {
+    let [(type_, per)] = need.flat.as_deref()? else { return None };
+    let [at] = template.leaves.get(type_)?.as_slice() else { return None };
+    let whole = need.level == Level::Node && need.exclusive;
+    (!whole && *per > 0).then_some((*at, *per))
+}
+
 /// Places `need` `count` times on a node where it fits. `high` takes from the far end, `near` close together.
 pub(crate) fn place(
     graph: &Graph,

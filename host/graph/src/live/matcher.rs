@@ -20,7 +20,7 @@ use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::prefer;
 use crate::live::request::{Level, Need, Request};
-use crate::live::share::{self, Share, Shares, is_exclusive};
+use crate::live::share::{self, Share, Shares, Taken, is_exclusive};
 use crate::live::view::{Eligible, Order, View, Where};
 
 /// A placement inside a node: template, state and count it was made for, and its result.
@@ -420,7 +420,10 @@ impl<'a> Matcher<'a> {
         let near = self.order == Order::Placed(Placement::Locality);
         let scratch = std::mem::take(&mut self.scratch);
         let mut steps = scratch.len() as u64;
-        let place = Where { eligible: self.eligible, range, idle: self.whole_nodes };
+        let core = self.view.graph.core;
+        let counts = need.flat.as_deref().filter(|_| need.level == Level::Local);
+        let cores = counts.is_some_and(|counts| counts.iter().any(|(type_, n)| *type_ == core && *n > 0));
+        let place = Where { eligible: self.eligible, range, idle: self.whole_nodes, cores };
         {
             let graph = self.view.graph;
             // For plain counts the capacity of a node is computed up to the whole limit, which costs nothing. For
@@ -474,15 +477,27 @@ impl<'a> Matcher<'a> {
     fn settle(&mut self, scratch: Overlay, plan: Vec<(u32, u64)>, need: &Need) {
         let view = self.view;
         let mut fresh: Vec<(u32, Box<[u64]>)> = Vec::new();
+        let near = self.order == Order::Placed(Placement::Locality);
+        let mut last: Option<(*const NodeTemplate, Option<(u32, u64)>)> = None;
         self.found.nodes.reserve(plan.len());
         for (node, count) in plan {
-            let state = view.state(&scratch, node);
-            let placed = self.place(node, state, need, count);
+            let template = view.graph.template(node);
+            let one = match last {
+                Some((of, one)) if std::ptr::eq(of, template) => one,
+                _ => local::one_vertex(template, need).filter(|_| !near),
+            };
+            last = Some((template, one));
             // The loop does not change the state of a later node: no node occurs twice in one plan.
-            let (taken, slots) = placed;
+            let (taken, slots) = match one {
+                Some((at, per)) => {
+                    let share = Share::Units(per.saturating_mul(count));
+                    (Shares::One(Taken { at, share }), if need.slot { count } else { 0 })
+                }
+                None => self.place(node, view.state(&scratch, node), need, count),
+            };
             self.found.slots += slots;
             if self.track {
-                let mut after: Box<[u64]> = state.into();
+                let mut after: Box<[u64]> = view.state(&scratch, node).into();
                 for t in taken.iter() {
                     share::take(&mut after[t.at as usize], t.share);
                 }

@@ -7,6 +7,7 @@ pub(crate) mod alternatives;
 pub(crate) mod bits;
 pub(crate) mod cache;
 pub(crate) mod calendar;
+mod changes;
 pub(crate) mod counts;
 mod ends;
 mod ends_sum;
@@ -55,6 +56,7 @@ pub(crate) mod take;
 #[cfg(test)]
 mod tests;
 pub(crate) mod timeline;
+mod tournament;
 pub(crate) mod unread;
 pub(crate) mod view;
 pub(crate) mod why;

@@ -1,15 +1,19 @@
-//! Sets of small numbers, such as the nodes in a state: a sorted list where there are few, a bit for each number of the machine
-//! where there are many.
+//! Sets of small numbers, such as the nodes in a state: a bit for each number of the machine, or a sorted list where that takes much
+//! less memory.
 //!
 //! A start or an end moves each of its nodes from one set to another, so both must be cheap at any size: a list is too short to be slow
 //! to move, and bits need no search. A word of bits above 64 words of bits tells which of them are empty.
 //!
 //! This module must never know the meaning of the numbers.
 
-/// Numbers from which on there are bits.
+/// Numbers from which on there are bits, however many words these take.
 const MANY: usize = 64;
-/// Numbers below which the bits are a list again.
+/// Words of bits for each number, up to which there are bits.
+const WORDS_EACH: usize = 8;
+/// Numbers below which the bits may be a list again.
 const FEW: usize = 16;
+/// Words that stay bits even if no number is left.
+const WORDS_KEPT: usize = 128;
 
 /// A set of numbers; see the module.
 #[derive(Debug, Clone)]
@@ -33,14 +37,6 @@ impl Default for NodeSet {
     fn default() -> Self {
         NodeSet(Form::List(Vec::new()))
     }
-}
-
-/// Sets bit `at`, in a vector that has it after that.
-fn set(bits: &mut Vec<u64>, at: usize) {
-    if bits.len() <= at / 64 {
-        bits.resize(at / 64 + 1, 0);
-    }
-    bits[at / 64] |= 1 << (at % 64);
 }
 
 /// The first bit at `from` or after it.
@@ -67,31 +63,40 @@ fn last(bits: &[u64], to: usize) -> Option<usize> {
 }
 
 impl Bits {
+    #[inline(always)]
     fn insert(&mut self, number: u32) -> bool {
-        if self.has(number) {
+        let (at, bit) = (number as usize / 64, 1 << (number % 64));
+        if at >= self.words.len() {
+            self.grow(at);
+        }
+        let word = &mut self.words[at];
+        if *word & bit != 0 {
             return false;
         }
-        set(&mut self.words, number as usize);
-        set(&mut self.used, number as usize / 64);
+        if *word == 0 {
+            self.used[at / 64] |= 1 << (at % 64);
+        }
+        *word |= bit;
         self.len += 1;
         true
     }
 
+    #[cold]
+    fn grow(&mut self, at: usize) {
+        self.words.resize(at + 1, 0);
+        self.used.resize(at / 64 + 1, 0);
+    }
+
+    #[inline(always)]
     fn remove(&mut self, number: u32) -> bool {
-        if !self.has(number) {
-            return false;
-        }
-        let at = number as usize / 64;
-        self.words[at] &= !(1 << (number % 64));
-        if self.words[at] == 0 {
+        let (at, bit) = (number as usize / 64, 1 << (number % 64));
+        let Some(word) = self.words.get_mut(at).filter(|word| **word & bit != 0) else { return false };
+        *word &= !bit;
+        if *word == 0 {
             self.used[at / 64] &= !(1 << (at % 64));
         }
         self.len -= 1;
         true
-    }
-
-    fn has(&self, number: u32) -> bool {
-        self.words.get(number as usize / 64).is_some_and(|word| word >> (number % 64) & 1 == 1)
     }
 
     /// The first number at `from` or after it.
@@ -125,25 +130,29 @@ impl Bits {
 
 impl NodeSet {
     /// Adds a number; false if it was there.
+    #[inline(always)]
     pub(crate) fn insert(&mut self, number: u32) -> bool {
         match &mut self.0 {
             Form::Bits(bits) => bits.insert(number),
-            Form::List(list) => {
-                let Err(at) = list.binary_search(&number) else { return false };
-                if list.len() < MANY {
-                    list.insert(at, number);
-                } else {
-                    let mut bits = Bits::default();
-                    list.iter().for_each(|number| _ = bits.insert(*number));
-                    bits.insert(number);
-                    self.0 = Form::Bits(bits);
-                }
-                true
-            }
+            Form::List(_) => self.insert_in_list(number),
         }
     }
 
+    fn insert_in_list(&mut self, number: u32) -> bool {
+        let Form::List(list) = &mut self.0 else { return false };
+        let Err(at) = list.binary_search(&number) else { return false };
+        list.insert(at, number);
+        let words = list.last().map_or(0, |last| *last as usize / 64 + 1);
+        if list.len() > MANY || words <= WORDS_EACH * list.len() {
+            let mut bits = Bits::default();
+            list.iter().for_each(|number| _ = bits.insert(*number));
+            self.0 = Form::Bits(bits);
+        }
+        true
+    }
+
     /// Removes a number; false if it was not there.
+    #[inline(always)]
     pub(crate) fn remove(&mut self, number: u32) -> bool {
         match &mut self.0 {
             Form::List(list) => match list.binary_search(&number) {
@@ -153,10 +162,19 @@ impl NodeSet {
             Form::Bits(bits) => {
                 let removed = bits.remove(number);
                 if bits.len < FEW {
-                    self.0 = Form::List(self.iter().collect());
+                    self.shorten();
                 }
                 removed
             }
+        }
+    }
+
+    /// Makes a list of few bits in many words.
+    fn shorten(&mut self) {
+        if let Form::Bits(bits) = &self.0
+            && bits.words.len() > WORDS_KEPT + 2 * WORDS_EACH * bits.len
+        {
+            self.0 = Form::List(self.iter().collect());
         }
     }
 
@@ -252,7 +270,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_set_is_a_set(
-            widest in prop_oneof![Just(40u32), Just(300), Just(9000)],
+            widest in prop_oneof![Just(40u32), Just(300), Just(9000), Just(70_000)],
             adds in prop::collection::vec((0.0..1.0f64, 0..60u32), 1..12),
             removals in prop::collection::vec(0.0..1.0f64, 0..300),
             ranges in prop::collection::vec((0.0..1.1f64, 0.0..1.1f64), 1..20),

@@ -219,6 +219,9 @@ impl Profile {
 
     /// The step in force at `time`.
     fn at(&self, time: f64) -> (usize, usize) {
+        if time == f64::NEG_INFINITY {
+            return (0, 0);
+        }
         let block = self.blocks.partition_point(|b| b.begin <= time).saturating_sub(1);
         let step = self.blocks[block].steps.partition_point(|s| s.time <= time).saturating_sub(1);
         (block, step)

@@ -103,7 +103,12 @@ impl Resources {
             let template = &graph.templates[node.template.0 as usize];
             total = total.saturating_add(inside(template, &template.idle, key));
         }
-        let anywhere = Where { eligible: &Eligible::All, range: (0, graph.nodes.len() as u32), idle: false };
+        let anywhere = Where {
+            eligible: &Eligible::All,
+            range: (0, graph.nodes.len() as u32),
+            idle: false,
+            cores: false,
+        };
         let in_nodes = view.total(anywhere, &mut |template, state| inside(template, state, key));
         ResourceKind {
             name: graph.text(type_).to_owned(),

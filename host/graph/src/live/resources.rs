@@ -513,7 +513,8 @@ impl Resources {
         let held = self.machine.ledger.jobs().get(&id).ok_or(LedgerError::Unknown(id))?;
         let rank = |node: u32| self.machine.graph.nodes[node as usize].rank;
         let here = |node: &u32| ranks.is_none_or(|ranks| ranks.contains(rank(*node)));
-        let nodes: SmallVec<[u32; 8]> = take::nodes(&held.takes).map(|(node, _)| node).filter(here).collect();
+        let mut nodes: SmallVec<[u32; 8]> = SmallVec::with_capacity(held.takes.len());
+        nodes.extend(take::nodes(&held.takes).map(|(node, _)| node).filter(here));
         let upper = held.takes.iter().any(|take| take.node == NONE);
         let (flows, end) = (held.flows.len(), held.end);
         let gone = self.planning.plan.as_ref().map(|plan| Gone {

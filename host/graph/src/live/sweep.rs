@@ -79,7 +79,7 @@ impl<'a> Sweep<'a> {
             let mut fits =
                 |template: &NodeTemplate, state: &[u64]| local::capacity(graph, template, state, need, want);
             let idle = request.whole_nodes;
-            let sum = machine.view(None).total(Where { eligible, range: all, idle }, &mut fits);
+            let sum = machine.view(None).total(Where { eligible, range: all, idle, cores: false }, &mut fits);
             Count { need, want, sum, idle, on: FxHashMap::default(), changed: Vec::new() }
         });
         let windows = WindowWalk::new(machine, request, eligible, now);

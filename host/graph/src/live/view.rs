@@ -7,8 +7,7 @@
 //! This module must never know why a state is replaced.
 
 use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
 
@@ -19,6 +18,7 @@ use crate::live::node_set::{NodeSet, Numbers};
 use crate::live::overlay::Overlay;
 use crate::live::placement::Placement;
 use crate::live::ranking::Ranking;
+use crate::live::tournament::Tournament;
 
 /// The order in which candidates are offered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,6 +65,8 @@ pub(crate) struct Where<'a> {
     pub(crate) range: (u32, u32),
     /// Only idle nodes.
     pub(crate) idle: bool,
+    /// Only nodes with free cores fit, and most of those.
+    pub(crate) cores: bool,
 }
 
 impl Where<'_> {
@@ -92,6 +94,9 @@ pub(crate) struct View<'a> {
 
 /// Called with a node that fits and its capacity; returns whether to go on.
 pub(crate) type Sink<'s> = dyn FnMut(u32, u64) -> bool + 's;
+
+/// Most nodes with free cores that a walk passes over because they do not fit. Then nodes are found by their states.
+const MISSES: u32 = 64;
 
 /// A list of candidates in ascending order of node.
 struct Source<'a> {
@@ -271,6 +276,15 @@ impl<'a> View<'a> {
         capacity: &mut dyn FnMut(&NodeTemplate, &[u64]) -> u64,
         sink: &mut Sink<'_>,
     ) {
+        let mut place = place;
+        let first_fit = place.cores
+            && matches!(order, Order::Placed(Placement::First | Placement::Low | Placement::LoNode));
+        if first_fit && scratch.len() == 0 {
+            match self.walk(place, capacity, sink) {
+                Some(next) => place.range.0 = next,
+                None => return,
+            }
+        }
         let sources = self.sources(scratch, place, capacity);
         let Where { eligible, range, .. } = place;
         let whole = range == (0, self.graph.nodes.len() as u32);
@@ -328,6 +342,39 @@ impl<'a> View<'a> {
                 self.merge(&sources, &allowed, Way::Up, sink);
             }
         }
+    }
+
+    /// Offers the nodes with free cores in ascending order, until `sink` returns `false` or many of them do not fit. Returns the node
+    /// from which on nodes are left; `None` if it offered all, or enough.
+    fn walk(
+        &self,
+        place: Where<'_>,
+        capacity: &mut dyn FnMut(&NodeTemplate, &[u64]) -> u64,
+        sink: &mut Sink<'_>,
+    ) -> Option<u32> {
+        let (from, to) = place.range;
+        let others = self.overlay.is_some() || place.idle || matches!(place.eligible, Eligible::Nodes(_));
+        let Some(nodes) = self.index.with_cores(from, to).filter(|_| !others) else { return Some(from) };
+        let (mut misses, mut last) = (0, None);
+        for node in nodes {
+            let state = self.index.state(node);
+            // Neighbours are often in the same state.
+            let n = match last {
+                Some((of, n)) if std::ptr::eq(of, state) => n,
+                _ if !place.eligible.template(state.template) => 0,
+                _ => capacity(&self.graph.templates[state.template.0 as usize], &state.free),
+            };
+            last = Some((state, n));
+            if n == 0 {
+                misses += 1;
+                if misses > MISSES {
+                    return Some(node + 1);
+                }
+            } else if !sink(node, n) {
+                return None;
+            }
+        }
+        None
     }
 
     /// Groups of nodes by a number of their template.
@@ -391,20 +438,15 @@ impl<'a> View<'a> {
         if let [one] = &mut lists[..] {
             return one.all(|(node, capacity)| sink(node, capacity));
         }
-        // The next node of each list, the first of which is the largest.
-        let next = |(list, of): (&mut Offers<'_, 'a>, usize)| {
-            list.next().map(|(node, capacity)| Reverse((rank(node), of, node, capacity)))
-        };
-        let mut heads: BinaryHeap<_> = lists.iter_mut().zip(0..).filter_map(next).collect();
-        while let Some(mut top) = heads.peek_mut() {
-            let Reverse((_, of, node, capacity)) = *top;
-            if !sink(node, capacity) {
+        let mut heads: Vec<Option<(u32, u64)>> = lists.iter_mut().map(Iterator::next).collect();
+        let rank = |head: Option<(u32, u64)>| head.map(|(node, _)| rank(node));
+        let mut tournament = Tournament::of(heads.iter().map(|head| rank(*head)));
+        while let Some(of) = tournament.first() {
+            if heads[of].is_none_or(|(node, capacity)| !sink(node, capacity)) {
                 return false;
             }
-            match next((&mut lists[of], of)) {
-                Some(behind) => *top = behind,
-                None => _ = PeekMut::pop(top),
-            }
+            heads[of] = lists[of].next();
+            tournament.set(of, rank(heads[of]));
         }
         true
     }

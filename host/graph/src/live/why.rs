@@ -72,7 +72,7 @@ pub(crate) fn explain(view: View<'_>, request: &Request, eligible: &Eligible) ->
         && let Some((inner, want)) = matcher::tally(request)
     {
         let graph = view.graph;
-        let whole = Where { eligible, range: all, idle: false };
+        let whole = Where { eligible, range: all, idle: false, cores: false };
         let found =
             view.total(whole, &mut |template, state| local::capacity(graph, template, state, inner, want));
         if found == 0

@@ -119,7 +119,7 @@ impl Matcher<'_> {
         let mut steps = 1;
         let mut list: Vec<(u32, u64)> = Vec::new();
         if limit >= least {
-            let place = Where { eligible: self.eligible, range, idle: self.whole_nodes };
+            let place = Where { eligible: self.eligible, range, idle: self.whole_nodes, cores: false };
             let mut capacity = |template: &NodeTemplate, state: &[u64]| {
                 local::capacity(view.graph, template, state, need, limit)
             };

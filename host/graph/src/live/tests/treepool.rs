@@ -258,4 +258,30 @@ proptest! {
             prop_assert_eq!(local::place(graph, template, &state, need, 1, (high, false)), placed);
         }
     }
+
+    /// Units of one vertex are placed without a walk, and where that is so they are what the walk takes.
+    #[test]
+    fn units_of_one_vertex_are_placed_as_by_a_walk(
+        (cores, free, count) in (0..4u64, 0..17u64, 1..5u64),
+        (shape, high) in (0..4usize, any::<bool>()),
+    ) {
+        let mut m = cluster(2, 16, 1);
+        let mut spec = Simple::default().build();
+        let shapes = ["core=4", "slot=4/core={}", "node/core={}", "slot=2/[core={};gpu=1]"];
+        spec.resources = shorthand::parse(&shapes[shape].replace("{}", &cores.max(1).to_string())).unwrap();
+        let request = m.compile(&spec).unwrap();
+        let graph = m.graph();
+        let (template, need) = (graph.template(0), &request.needs[0]);
+        let mut state = template.idle.to_vec();
+        state[template.leaves[&graph.core][0] as usize] = free;
+        let fits = local::capacity(graph, template, &state, need, count);
+        let one = local::one_vertex(template, need);
+        prop_assert!(one.is_some() || shape == 3);
+        if fits == count && let Some((at, per)) = one {
+            let placed = local::place(graph, template, &state, need, count, (high, false));
+            let one = share::Taken { at, share: share::Share::Units(per * count) };
+            let slots = if need.slot { count } else { 0 };
+            prop_assert_eq!((placed.taken.as_slice(), placed.slots), (&[one][..], slots));
+        }
+    }
 }
