@@ -17,9 +17,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use ranking::{Ranking, in_order};
+
 use crate::groups::{self, Heads, Wanted};
 use crate::job::Job;
 use crate::pass::{Candidate, Pass, Placement, Refusal, each_job};
+
+pub(crate) mod ranking;
 
 /// Maximum of `depth`.
 pub const DEPTH_MAX: i64 = 1000;
@@ -120,126 +124,6 @@ pub fn by_score(pass: &mut dyn Pass, depth: u32, window: usize, mut score: impl 
     in_order_of(pass, depth, std::iter::from_fn(|| scored.pop().map(|(.., candidate)| candidate)));
 }
 
-/// A candidate with its score: the largest is the first in the order of the pass.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Scored {
-    score: u64,
-    priority: u32,
-    submitted: Reverse<u64>,
-    id: Reverse<u64>,
-    candidate: Candidate,
-    cores: u32,
-}
-
-/// Candidates of which the one with the largest score is taken, over and over. Few are taken in most passes, so the first ones are found by
-/// a look at all, and only those behind them from a heap.
-struct Ranking {
-    list: Vec<Scored>,
-    /// Looks at all of the list so far.
-    looks: usize,
-    heap: BinaryHeap<Scored>,
-}
-
-/// Most looks at all candidates of a list; making a heap costs about as many.
-const LOOKS_MAX: usize = 8;
-
-impl Ranking {
-    /// Without candidates, in the memory of a list.
-    fn within(mut list: Vec<Scored>) -> Self {
-        list.clear();
-        Ranking { list, looks: 0, heap: BinaryHeap::new() }
-    }
-
-    fn len(&self) -> usize {
-        self.list.len() + self.heap.len()
-    }
-
-    /// Removes all.
-    fn clear(&mut self) {
-        self.heap.clear();
-        self.list.clear();
-        self.looks = 0;
-    }
-
-    /// Adds candidates with their scores; with `all_equal` none is asked for. The only place that asks for a score, so that its
-    /// computation becomes a part of the loop.
-    #[inline(never)]
-    fn add(&mut self, rows: Rows<'_>, all_equal: bool, score: &mut impl FnMut(&Job) -> f64) {
-        for at in 0..rows.len() {
-            let Some((candidate, job)) = rows.get(at) else { continue };
-            let scored = Scored {
-                score: if all_equal { 0 } else { in_order(score(job)) },
-                priority: job.priority,
-                submitted: Reverse(in_order(job.t_submit)),
-                id: Reverse(job.id),
-                candidate: *candidate,
-                cores: job.cores,
-            };
-            match self.heap.is_empty() {
-                true => self.list.push(scored),
-                false => self.heap.push(scored),
-            }
-        }
-    }
-
-    /// Removes and returns the one with the largest score.
-    fn take(&mut self) -> Option<Scored> {
-        if self.heap.is_empty() && self.looks < LOOKS_MAX {
-            self.looks += 1;
-            return largest(&self.list).map(|at| self.list.swap_remove(at));
-        }
-        self.heap.extend(self.list.drain(..));
-        self.heap.pop()
-    }
-}
-
-/// The place of the largest one; `None` of none.
-fn largest(list: &[Scored]) -> Option<usize> {
-    /// Few of those that are read at one time have a score as large as the largest before them.
-    const AT_ONCE: usize = 4;
-    let (mut best, mut score) = (0, list.first()?.score);
-    for (some, first) in list.chunks(AT_ONCE).zip((0..).step_by(AT_ONCE)) {
-        let most = match some {
-            [a, b, c, d] => a.score.max(b.score).max(c.score.max(d.score)),
-            _ => score,
-        };
-        if most < score {
-            continue;
-        }
-        for (other, at) in some.iter().zip(first..) {
-            if *other > list[best] {
-                best = at;
-            }
-        }
-        score = list[best].score;
-    }
-    Some(best)
-}
-
-/// Candidates to be scored.
-enum Rows<'a> {
-    /// Of [`Heads`].
-    Kept(&'a [Option<(Candidate, Job)>]),
-    /// An answer of the host.
-    Told(&'a [(Candidate, Job)]),
-}
-
-impl Rows<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Rows::Kept(rows) => rows.len(),
-            Rows::Told(rows) => rows.len(),
-        }
-    }
-
-    fn get(&self, at: usize) -> Option<&(Candidate, Job)> {
-        match self {
-            Rows::Kept(rows) => rows.get(at)?.as_ref(),
-            Rows::Told(rows) => rows.get(at),
-        }
-    }
-}
-
 /// Most groups that are asked at once for their first jobs that fit; more are asked one by one when their turn comes.
 const GROUPS_AT_ONCE: usize = 256;
 
@@ -255,30 +139,29 @@ pub fn by_group_score<'p>(
     heads_of_groups: &mut Heads,
     depth: u32,
     by_cores: bool,
-    score: impl FnMut(&Job) -> f64,
-) {
-    let mut all = Ranking::within(std::mem::take(&mut heads_of_groups.scored));
-    in_order_of_groups(pass, heads_of_groups, &mut all, depth, by_cores, score);
-    heads_of_groups.scored = all.list;
-}
-
-/// The pass of [`by_group_score`]; `all` is empty before.
-fn in_order_of_groups<'p>(
-    pass: &mut (dyn Pass + 'p),
-    heads_of_groups: &mut Heads,
-    all: &mut Ranking,
-    depth: u32,
-    by_cores: bool,
     mut score: impl FnMut(&Job) -> f64,
 ) {
+    let list = std::mem::take(&mut heads_of_groups.scored);
     let firsts = heads_of_groups.renewed(pass, by_cores);
     let one = firsts.iter().flatten().nth(1).is_none();
-    all.add(Rows::Kept(firsts), one, &mut score);
+    let mut all = Ranking::of(firsts, list, one, &mut score);
+    in_order_of_groups(pass, &mut all, depth, (by_cores, one), score);
+    heads_of_groups.scored = all.into_list();
+}
+
+/// The pass of [`by_group_score`], of which `all` has the first candidate of each group; with `one` there is one group.
+fn in_order_of_groups<'p>(
+    pass: &mut (dyn Pass + 'p),
+    all: &mut Ranking<'_>,
+    depth: u32,
+    (by_cores, one): (bool, bool),
+    mut score: impl FnMut(&Job) -> f64,
+) {
     let groups = all.len();
     let mut last = None;
     let mut first = |pass: &mut (dyn Pass + 'p)| {
         let behind = last.take().and_then(|candidate| groups::next(pass, candidate, false));
-        all.add(Rows::Kept(&[behind]), one, &mut score);
+        all.add(behind, one, &mut score);
         last = all.take().map(|top| top.candidate);
         last
     };
@@ -288,7 +171,7 @@ fn in_order_of_groups<'p>(
     let mut left = Left::new(pass);
     let behind = last.and_then(|candidate| groups::next(pass, candidate, true));
     left.may_fit(behind.as_ref());
-    all.add(Rows::Kept(&[behind]), one, &mut score);
+    all.add(behind, one, &mut score);
     // The host knows of each job that was refused that it does not fit.
     let mut known = groups <= GROUPS_AT_ONCE;
     // The first of a group has the largest score of it, so a group is asked for a job that fits when its turn comes.
@@ -309,12 +192,11 @@ fn in_order_of_groups<'p>(
             // Few groups have another job that fits.
             let fitting = groups::heads(pass, Wanted { by_cores, fitting: true });
             left.may_fit(fitting.first());
-            all.clear();
-            all.add(Rows::Told(&fitting), one, &mut score);
+            all.replace(fitting, one, &mut score);
         } else {
             let behind = groups::next(pass, top.candidate, true);
             left.may_fit(behind.as_ref());
-            all.add(Rows::Kept(&[behind]), one, &mut score);
+            all.add(behind, one, &mut score);
         }
     }
 }
@@ -352,12 +234,6 @@ impl Left {
     fn tried(&mut self, candidate: Candidate) {
         self.fitting = self.fitting.filter(|(fitting, _)| *fitting != candidate);
     }
-}
-
-/// A number in the order of [`f64::total_cmp`].
-fn in_order(score: f64) -> u64 {
-    let bits = score.to_bits();
-    if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
 /// Step 1, until no start is known for `unknown` jobs. True if step 2 is to follow.

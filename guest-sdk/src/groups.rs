@@ -8,7 +8,7 @@
 //!
 //! This module does not know the implementation of the pass.
 
-use crate::backfill::Scored;
+use crate::backfill::ranking::{Placed, Row};
 use crate::job::Job;
 use crate::pass::{Candidate, JOBS_MAX, Pass};
 
@@ -67,9 +67,9 @@ pub fn heads(pass: &mut dyn Pass, wanted: Wanted) -> Vec<(Candidate, Job)> {
 #[derive(Debug, Clone, Default)]
 pub struct Heads {
     /// By queue, and by number of the group.
-    queues: Vec<Vec<Option<(Candidate, Job)>>>,
+    queues: Vec<Vec<Row>>,
     /// The memory in which a pass compares them.
-    pub(crate) scored: Vec<Scored>,
+    pub(crate) scored: Vec<Placed>,
 }
 
 impl Heads {
@@ -80,7 +80,7 @@ impl Heads {
     }
 
     /// The same by number of the group.
-    pub(crate) fn renewed(&mut self, pass: &mut dyn Pass, by_cores: bool) -> &[Option<(Candidate, Job)>] {
+    pub(crate) fn renewed(&mut self, pass: &mut dyn Pass, by_cores: bool) -> &[Row] {
         let queue = pass.queue() as usize;
         if self.queues.len() <= queue {
             self.queues.resize(queue + 1, Vec::new());

@@ -20,7 +20,7 @@ macro_rules! sdk {
 }
 
 /// This package, complete.
-const SDK: [(&str, &str); 40] = sdk![
+const SDK: [(&str, &str); 41] = sdk![
     "Cargo.toml",
     "LICENSE",
     "README.md",
@@ -28,6 +28,7 @@ const SDK: [(&str, &str); 40] = sdk![
     "src/abi.rs",
     "src/attributes.rs",
     "src/backfill.rs",
+    "src/backfill/ranking.rs",
     "src/bench/capacity.rs",
     "src/bench/job.rs",
     "src/bench/mod.rs",

@@ -21,6 +21,8 @@ const USERS: u64 = 20;
 /// Policies of the replays.
 const POLICIES: [&str; 7] =
     ["fcfs", "easy", "sjf", "conservative", "hybrid:depth=8", "hybrid:depth=64", "multifactor"];
+/// Policies of the replays on nodes: a replay that writes a schedule places each job, where one without has a pool.
+const ON_NODES: [&str; 3] = ["easy", "conservative", "multifactor"];
 /// Jobs of the demo, which counts what a live scheduler does.
 const DEMO_JOBS: u32 = 400;
 
@@ -100,6 +102,13 @@ pub(crate) fn count(house: &House, merge: &Path, program: &Path, folder: &Path, 
             let replay =
                 house.program(program).args(["replay", "--quiet", "--threads", "1", "--policy", policy]);
             replay.arg(&log).read()?;
+        }
+        for policy in ON_NODES {
+            println!("counting: {jobs} jobs on {nodes} nodes under {policy}");
+            let replay =
+                house.program(program).args(["replay", "--quiet", "--threads", "1", "--policy", policy]);
+            let schedule = dir.path().join(format!("{seed}-{policy}.csv"));
+            replay.arg("--schedule").arg(&schedule).arg(&log).read()?;
         }
     }
     println!("counting: a demo");
