@@ -36,8 +36,8 @@ pub fn in_queue_order(pass: &mut dyn Pass, depth: u32) {
     in_queue_order_at(pass, depth, None);
 }
 
-/// The same, for a policy that makes each pass like this, with the same `depth`, and asks nothing else. The host may leave out passes
-/// that only submissions require and that decide nothing: see [`Pass::backfill`].
+/// The same, for a policy that makes each pass like this, with the same `depth`, and asks nothing else. The host need not call it for
+/// each pass, and may leave out passes that only submissions require and that decide nothing: see [`Pass::backfill`].
 pub fn always_in_queue_order(pass: &mut dyn Pass, depth: u32) {
     pass.backfill(depth, PASSED_OVER_MAX, true);
 }

@@ -151,9 +151,9 @@ pub trait Pass {
     /// [`Pass::next_fitting`] gives, over and over. False, with reservations, if a bound of the host is reached or no candidate is
     /// left for one.
     ///
-    /// With `holds`, the policy would ask nothing but the same again in a pass that only submissions require. The host may ask it
-    /// there in place of a call, and may leave out such a pass, if each job that was submitted comes after the candidates that were
-    /// started or reserved in turn, and cannot start now: all decisions are the same.
+    /// With `holds`, the policy asks nothing but the same in each later pass of this queue, whatever has happened. So the host may ask
+    /// it in place of a call. It may leave out a pass that only submissions require, if each job that was submitted comes after the
+    /// candidates that were started or reserved in turn, and cannot start now: all decisions are the same.
     fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> bool {
         let _ = holds;
         crate::backfill::one_by_one(self, reservations, unknown)

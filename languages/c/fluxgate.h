@@ -193,9 +193,9 @@ size_t fg_start_or_reserve(const uint32_t *candidates, size_t count, double **st
  * left, a bound of the host is reached, or one has to wait where none gets a reservation. */
 bool fg_start_or_reserve_next(uint32_t reservations, uint32_t unknown);
 /* many.wit: a whole pass in the order of the queue: fg_start_or_reserve_next, and if it is true fg_start of what fg_next_fitting gives.
- * False, with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy would
- * ask nothing but the same again in a pass that only submissions require: the host may ask it there in place of a call, and leaves out
- * such a pass, if all decisions are the same without it. */
+ * False, with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy
+ * asks nothing but the same in each later pass of this queue, whatever has happened: the host may ask it in place of a call, and leaves
+ * out a pass that only submissions require, if all decisions are the same without it. */
 bool fg_backfill(uint32_t reservations, uint32_t unknown, bool holds);
 /* many.wit: what has become of a reservation of the last pass; the start is as in an answer of fg_start_or_reserve. */
 typedef struct {

@@ -23,9 +23,9 @@ export const many = {
     startOrReserveNext: (reservations, unknown) => raw.startOrReserveNext(reservations, unknown),
     /**
      * A whole pass in the order of the queue: `startOrReserveNext`, and if it is true `pass.start` of what `pass.nextFitting` gives. False,
-     * with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy would ask
-     * nothing but the same again in a pass that only submissions require: the host may leave out such a pass, if all
-     * decisions are the same without it.
+     * with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy asks
+     * nothing but the same in each later pass of this queue, whatever has happened: the host may ask it in place of a call, and leaves
+     * out a pass that only submissions require, if all decisions are the same without it.
      */
     backfill: (reservations, unknown, holds) => raw.backfill(reservations, unknown, holds),
     /**

@@ -10,6 +10,7 @@ pub(crate) mod groups;
 mod holds;
 pub(crate) mod job;
 pub(crate) mod marks;
+mod pending;
 pub(crate) mod priorities;
 pub(crate) mod queue;
 pub(crate) mod scope;
@@ -40,6 +41,7 @@ use crate::trace::Tracing;
 use crate::windows::Windows;
 use job::{Job, NewJob, Place, Running};
 use marks::Marks;
+use pending::Pending;
 use priorities::Priorities;
 use queue::Queue;
 use scope::{QueueId, Role, Side};
@@ -81,7 +83,7 @@ pub(crate) struct Core {
     open: [bool; 2],
     jobs: Pages<Job>,
     vacant: Vec<Slot>,
-    pending: BTreeMap<JobId, Slot>,
+    pending: Pending,
     queue_ids: BTreeMap<String, QueueId>,
     /// The names for [`Core::machine`], rebuilt with each new queue.
     queue_names: Arc<[String]>,
@@ -97,6 +99,11 @@ pub(crate) struct Core {
     pub(crate) no_r: Arc<R>,
     /// A policy reads attributes of jobs, so they are kept.
     pub(crate) keeps_attributes: bool,
+}
+
+/// True of a job and the slot in which it waits.
+fn waits_in(jobs: &Pages<Job>) -> impl Fn(JobId, Slot) -> bool {
+    |id, slot| jobs.get(slot).is_some_and(|job| job.id == id)
 }
 
 impl Core {
@@ -124,7 +131,7 @@ impl Core {
             open: [false; 2],
             jobs: Pages::default(),
             vacant: Vec::new(),
-            pending: BTreeMap::new(),
+            pending: Pending::default(),
             queue_ids: BTreeMap::new(),
             queue_names: Arc::new([]),
             standing: Standing::default(),
@@ -245,7 +252,7 @@ impl Core {
     }
 
     pub(crate) fn slot_of(&self, id: JobId) -> Option<Slot> {
-        self.pending.get(&id).copied()
+        self.pending.get(id, waits_in(&self.jobs))
     }
 
     /// The slot of a waiting job that is likely in this one.
@@ -265,8 +272,7 @@ impl Core {
 
     /// Waiting jobs with an id above `after`, ascending.
     pub(crate) fn pending_after(&self, after: Option<JobId>) -> impl Iterator<Item = (JobId, Slot)> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        self.pending.range((after.map_or(Unbounded, Excluded), Unbounded)).map(|(id, slot)| (*id, *slot))
+        self.pending.after(after, waits_in(&self.jobs))
     }
 
     pub(crate) fn job(&self, slot: Slot) -> Option<&Job> {
@@ -296,7 +302,7 @@ impl Core {
         self.jobs.put(slot, job);
         self.marks.grow(self.jobs.len());
         self.join_group(slot);
-        self.pending.insert(id, slot);
+        self.pending.add(id, slot);
         slot
     }
 
@@ -304,7 +310,7 @@ impl Core {
     pub(crate) fn remove(&mut self, slot: Slot) -> Option<Job> {
         self.leave_group(slot);
         let mut job = self.jobs.take(slot)?;
-        self.pending.remove(&job.id);
+        self.pending.leave(waits_in(&self.jobs));
         self.vacant.push(slot);
         let queue = &mut self.queues[job.queue as usize];
         queue.displace(&mut job, 0);
@@ -431,7 +437,7 @@ impl Core {
         for (queue, id) in after.iter_mut().zip(queue..).skip(1) {
             if !self.passed.contains(&id) {
                 queue.dirty |= !queue.native.is_empty();
-                (queue.holds, queue.only_submitted) = (None, false);
+                queue.holds = None;
             }
         }
     }

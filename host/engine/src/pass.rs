@@ -128,8 +128,6 @@ pub struct Pass {
     standing: Standing,
     /// The policy of this pass made the last pass of this queue.
     continues: bool,
-    /// Nothing but submissions has required this pass.
-    only_submitted: bool,
     /// Number of reservations of the last pass that were made anew all at once.
     kept: usize,
     /// A reservation is not of the earliest start.
@@ -178,14 +176,11 @@ impl Pass {
         core.marks.begin_pass();
         core.stats.passes += 1;
         let trace = tracing::begin(&mut core, queue, now);
-        let of = &core.queues[queue as usize];
-        let only_submitted = of.only_submitted && of.wake.is_none_or(|wake| wake > now);
         Box::new(Pass {
             headroom: core.headroom(queue, now),
             standing: std::mem::take(&mut core.standing),
             lists: std::mem::take(&mut core.lists),
             continues: false,
-            only_submitted,
             kept: 0,
             put_off: false,
             core,
@@ -428,20 +423,10 @@ impl Pass {
         self.holds = true;
     }
 
-    /// True if nothing but submissions has required this pass, and the policy of this pass made the last pass of this queue, which met no
-    /// bound. A policy that would ask the same again in such a pass need not be called: its questions can be asked for it.
-    pub fn only_submitted(&self) -> bool {
-        self.continues && self.only_submitted
-    }
-
-    /// True if no bound was met, and no key is asked for again.
-    fn is_whole(&self) -> bool {
-        !self.cut && !self.interrupted && !self.bounded && self.rekeys.is_empty()
-    }
-
     /// The job after which submitted jobs change nothing, if [`Pass::holds`] was called and no bound met.
     fn held_behind(&self) -> Option<(JobId, Slot)> {
-        let slot = self.turn.filter(|_| self.holds && self.is_whole())?;
+        let whole = !self.cut && !self.interrupted && !self.bounded && self.rekeys.is_empty();
+        let slot = self.turn.filter(|_| self.holds && whole)?;
         Some((self.core.job(slot)?.id, slot))
     }
 

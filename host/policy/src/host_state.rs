@@ -39,7 +39,6 @@ pub(crate) struct HostState {
 /// A pass that is one question of `many.backfill` with `holds`: its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Whole {
-    pub(crate) queue: u32,
     pub(crate) reservations: u32,
     pub(crate) unknown: u32,
 }

@@ -242,12 +242,8 @@ impl many::Host for HostState {
     fn backfill(&mut self, reservations: u32, unknown: u32, holds: bool) -> Result<bool> {
         let first = self.questions() == 0;
         let answer = self.whole_pass(reservations, unknown, holds)?;
-        if first
-            && holds
-            && let Some(pass) = &self.pass
-        {
-            let whole = Whole { queue: pass.queue(), reservations, unknown };
-            self.whole = Some((whole, self.questions()));
+        if first && holds {
+            self.whole = Some((Whole { reservations, unknown }, self.questions()));
         }
         Ok(answer)
     }

@@ -40,8 +40,8 @@ pub struct WasmPolicy {
     reads_nodes: bool,
     reads_attributes: bool,
     guest: Guest,
-    /// The last pass, if the instance asked for it as a whole and would do so again.
-    again: Option<Whole>,
+    /// The last pass of each queue, if the instance asked for it as a whole and would do so again.
+    again: Vec<Option<Whole>>,
     /// How another instance is made.
     pub(crate) anew: Option<Anew>,
     /// Keeps compiler and clock alive.
@@ -102,7 +102,7 @@ impl WasmPolicy {
             reads_nodes,
             reads_attributes,
             guest,
-            again: None,
+            again: Vec::new(),
             anew: None,
             _runtime,
         })
@@ -442,13 +442,15 @@ impl Policy for WasmPolicy {
 
     fn run(&mut self, pass: Box<Pass>) -> (Box<Pass>, Result<(), PolicyError>) {
         let Some(export) = self.guest.scheduling.clone() else { return (pass, Ok(())) };
-        if let Some(whole) = self.again.filter(|whole| whole.queue == pass.queue() && pass.only_submitted()) {
+        let queue = pass.queue() as usize;
+        if let Some(whole) = self.again.get(queue).copied().flatten() {
             return self.guest.repeat(pass, whole);
         }
         let fuel = self.guest.limits.fuel_run;
         self.guest.store.data_mut().pass = Some(pass);
         let result = self.guest.call_in_pass(Call::Run, (fuel, 0), |store| export.call_run(store));
-        self.again = self.guest.store.data().asked_whole().filter(|_| result.is_ok());
+        self.again.resize(self.again.len().max(queue + 1), None);
+        self.again[queue] = self.guest.store.data().asked_whole().filter(|_| result.is_ok());
         // The pass is over; later calls belong to the next one.
         self.guest.pass_fuel = self.guest.limits.fuel_pass;
         // Imports only borrow the pass, so it is present after any outcome.
@@ -481,6 +483,7 @@ impl Policy for WasmPolicy {
             return Err(refused(call, "this policy takes no state"));
         };
         let fuel = self.guest.limits.fuel_restore;
+        self.again.clear();
         let answer = self
             .guest
             .call(call, fuel, |store| export.call_restore(store, &state.from, state.version, &state.data))?;

@@ -40,9 +40,9 @@ func StartOrReserveNext(pass fluxgate.Pass, reservations, unknown int) bool {
 }
 
 // Backfill is a whole pass in the order of the queue: StartOrReserveNext, and if it is true Start of what NextFitting of the pass gives. It
-// is false, with reservations, if a bound of the host is reached or no candidate is left for one. With holds, this policy would ask
-// nothing but the same again in a pass that only submissions require: the host may ask it there in place of a call, and leaves out such a
-// pass, if all decisions are the same without it.
+// is false, with reservations, if a bound of the host is reached or no candidate is left for one. With holds, this policy asks nothing
+// but the same in each later pass of this queue, whatever has happened: the host may ask it in place of a call, and leaves out a pass
+// that only submissions require, if all decisions are the same without it.
 func Backfill(pass fluxgate.Pass, reservations, unknown int, holds bool) bool {
 	return of(pass).Backfill(reservations, unknown, holds)
 }

@@ -44,9 +44,9 @@ def start_or_reserve_next(reservations: int, unknown: int) -> bool:
 def backfill(reservations: int, unknown: int, *, holds: bool) -> bool:
     """A whole pass in the order of the queue: :func:`start_or_reserve_next`, then each job starts that ``pass_.next_fitting()`` gives.
 
-    False, with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy would
-    ask nothing but the same again in a pass that only submissions require: the host may ask it there in place of a call, and leaves out
-    such a pass, if all decisions are the same without it.
+    False, with reservations, if a bound of the host is reached or no candidate is left for one. With `holds`, this policy
+    asks nothing but the same in each later pass of this queue, whatever has happened: the host may ask it in place of a call, and leaves
+    out a pass that only submissions require, if all decisions are the same without it.
     """
     return many.backfill(reservations, unknown, holds)
 

@@ -10,7 +10,6 @@ use fluxgate_formats::{Idset, JobId, Jobspec, R};
 use fluxgate_graph::{PlaceHint, RecordFormat, Request, Resources, VertexMarks, WindowId};
 use serde::{Deserialize, Serialize};
 
-use super::Core;
 use super::annotations::Annotations;
 use super::class::{Class, ClassKey};
 use super::job::{NewJob, Running};
@@ -18,6 +17,7 @@ use super::marks::Marks;
 use super::queue::Queue;
 use super::scope::{PolicyScope, Role};
 use super::waiting::{PendingState, PendingStates};
+use super::{Core, waits_in};
 use crate::columns::JobEvent;
 use crate::config::Config;
 use crate::order::Slot;
@@ -370,7 +370,7 @@ impl Core {
         ask: impl FnOnce(&mut Resources, &dyn Fn(JobId) -> Option<Arc<Request>>) -> T,
     ) -> T {
         let Core { resources, jobs, pending, .. } = self;
-        ask(resources, &|id| Some(jobs.get(*pending.get(&id)?)?.request.clone()))
+        ask(resources, &|id| Some(jobs.get(pending.get(id, waits_in(jobs))?)?.request.clone()))
     }
 
     /// Restores a waiting job with its numbers.
@@ -421,7 +421,7 @@ impl Core {
         queue.native.insert(waiting.native_key(), job.place);
         queue.tally.enters(waiting.t_submit, &waiting.reason);
         self.jobs.put(job.place, waiting);
-        self.pending.insert(job.id, job.place);
+        self.pending.add(job.id, job.place);
         if let Some(key) = job.key {
             self.place(job.place, key, Role::Active);
         }

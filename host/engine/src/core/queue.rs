@@ -46,8 +46,6 @@ pub(crate) struct Queue {
     /// The last candidate that the last pass took in turn, if only submissions have changed something since, and the policy would decide
     /// the same again; see [`Core::leave_out_pass`](super::Core::leave_out_pass).
     pub(crate) holds: Option<(JobId, Slot)>,
-    /// Nothing but submissions has required a pass since the last one, which met no bound.
-    pub(crate) only_submitted: bool,
     /// The time at which the policy asked for a pass.
     pub(crate) wake: Option<f64>,
     /// Jobs with a reservation from the last pass, with their slots in the core of that pass.
@@ -126,7 +124,6 @@ impl Queue {
     /// A change that is no submission requires a pass, if a job waits.
     pub(crate) fn change(&mut self) {
         self.dirty = !self.native.is_empty();
-        self.only_submitted &= !self.dirty;
         self.holds = None;
     }
 
@@ -215,7 +212,7 @@ impl Queue {
     pub(crate) fn renew(&mut self, side: Side, open: bool) -> Option<Order> {
         self.generation[side] = self.generation[side].wrapping_add(1);
         if side == self.active {
-            (self.holds, self.only_submitted) = (None, false);
+            self.holds = None;
             self.groups = None;
         }
         std::mem::replace(&mut self.orders[side], open.then(Order::default))

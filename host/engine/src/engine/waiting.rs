@@ -98,7 +98,7 @@ impl Engine {
             let queue = &mut core.queues[job.queue as usize];
             queue.counts.removed[why as usize] += 1;
             // The queue may have been blocked by this job.
-            (queue.dirty, queue.only_submitted, queue.holds) = (true, false, None);
+            (queue.dirty, queue.holds) = (true, None);
             if let Some(at) = queue.reserved.iter().position(|(other, _)| *other == id) {
                 queue.reserved.remove(at);
                 // Other queues may have been blocked by its reservation.

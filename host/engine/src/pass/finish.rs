@@ -100,7 +100,7 @@ impl Pass {
             out.push(Action::Start { id: job.id, r, annotations });
         }
 
-        let (held_behind, whole) = (self.held_behind(), self.is_whole());
+        let held_behind = self.held_behind();
         let core = &mut self.core;
 
         // Jobs are annotated whose reservation was lost or is new, then offered jobs, then new jobs.
@@ -170,7 +170,6 @@ impl Pass {
         queue.reserved_in = if in_order { core.resources.settle_reservations(self.now) } else { None };
         queue.holds = held_behind.filter(|_| reserved.is_empty() || queue.reserved_in.is_some());
         queue.reserved = reserved;
-        queue.only_submitted = whole;
         // Jobs that a bound of the pass kept from starting come in another pass, but only after starts, so that the
         // series ends; an interruption also requires another pass.
         queue.dirty = self.interrupted || self.cut && !started.is_empty();
