@@ -97,18 +97,18 @@ pub(crate) fn count(house: &House, merge: &Path, program: &Path, folder: &Path, 
             .args(["workload", "make", "--jobs", &jobs, "--cores", &cores, "--nodes", &nodes]);
         let text = make.args(["--seed", &seed, "--estimates", "perturbed:5"]).read()?;
         fs::write(&log, of_users(&text)).with_context(|| log.display().to_string())?;
+        let replay = |policy: &str| {
+            let replay = house.program(program).args(["replay", "--quiet", "--threads", "1", "--policy"]);
+            replay.arg(policy).arg(&log)
+        };
         for policy in POLICIES {
             println!("counting: {jobs} jobs on {cores} cores under {policy}");
-            let replay =
-                house.program(program).args(["replay", "--quiet", "--threads", "1", "--policy", policy]);
-            replay.arg(&log).read()?;
+            replay(policy).read()?;
         }
         for policy in ON_NODES {
             println!("counting: {jobs} jobs on {nodes} nodes under {policy}");
-            let replay =
-                house.program(program).args(["replay", "--quiet", "--threads", "1", "--policy", policy]);
             let schedule = dir.path().join(format!("{seed}-{policy}.csv"));
-            replay.arg("--schedule").arg(&schedule).arg(&log).read()?;
+            replay(policy).arg("--schedule").arg(schedule).read()?;
         }
     }
     println!("counting: a demo");

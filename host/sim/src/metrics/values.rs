@@ -63,7 +63,7 @@ impl Values {
         })?;
         let Some(last) = n.checked_sub(1) else { return Ok(Distribution::default()) };
         let mut quantile = |p: f64| -> io::Result<f64> {
-            // As `super::quantile` defines it for sorted values.
+            // As `fluxgate_formats::quantile` defines it for sorted values.
             let h = last as f64 * p;
             let low = h.floor() as u64;
             let (from, to) = (self.ranked(of, low)?, self.ranked(of, (low + 1).min(last))?);
