@@ -71,10 +71,10 @@ impl Queue {
     pub(crate) fn in_order(&self) -> impl Iterator<Item = Slot> {
         let mut walk = Walk::default();
         let order = self.order();
-        let mut native = self.native.values();
+        let mut native = self.native.slots();
         std::iter::from_fn(move || match order {
             Some(order) => walk.next(order, None),
-            None => native.next().copied(),
+            None => native.next(),
         })
     }
 }

@@ -46,6 +46,7 @@ mod questions;
 mod ranking;
 mod reason;
 mod shadow;
+mod sorted;
 mod standing;
 mod stats;
 mod trace;

@@ -19,6 +19,7 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 
 use fluxgate_formats::{JobId, TotalF64};
 
+use crate::sorted::Sorted;
 use listed::Listed;
 pub(crate) use trees::{Size, Trees};
 
@@ -163,10 +164,7 @@ impl Order {
     }
 
     /// The list of all jobs in Flux's own order, if it has the jobs of this order in this order.
-    pub(crate) fn same_as<'a>(
-        &self,
-        native: &'a BTreeMap<OrderKey, Slot>,
-    ) -> Option<&'a BTreeMap<OrderKey, Slot>> {
+    pub(crate) fn same_as<'a>(&self, native: &'a Sorted<OrderKey>) -> Option<&'a Sorted<OrderKey>> {
         (self.keyed == 0 && self.members.len() == native.len()).then_some(native)
     }
 
@@ -205,8 +203,8 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// The next job after the cursor. `sorted` is the order as a map, if there is one.
-    pub(crate) fn next(&mut self, order: &Order, sorted: Option<&BTreeMap<OrderKey, Slot>>) -> Option<Slot> {
+    /// The next job after the cursor. `sorted` is the order as a list, if there is one.
+    pub(crate) fn next(&mut self, order: &Order, sorted: Option<&Sorted<OrderKey>>) -> Option<Slot> {
         let next = match (order.listed.jobs(), sorted) {
             (Some(jobs), _) => self.next_listed(jobs),
             (None, Some(sorted)) => self.next_sorted(sorted),
@@ -216,14 +214,11 @@ impl Walk {
         next
     }
 
-    /// The same where the order is a map. Classes are left as in [`next_listed`](Self::next_listed).
-    fn next_sorted(&mut self, sorted: &BTreeMap<OrderKey, Slot>) -> Option<Slot> {
-        let (key, slot) = match self.pos {
-            None => sorted.first_key_value()?,
-            Some(pos) => sorted.range((Excluded(pos), Unbounded)).next()?,
-        };
-        self.pos = Some(*key);
-        Some(*slot)
+    /// The same where the order is such a list. Classes are left as in [`next_listed`](Self::next_listed).
+    fn next_sorted(&mut self, sorted: &Sorted<OrderKey>) -> Option<Slot> {
+        let (key, slot) = sorted.after(self.pos).next()?;
+        self.pos = Some(key);
+        Some(slot)
     }
 
     /// The same where the order has a list. The classes that were touched are left as they are: those behind the
@@ -412,9 +407,10 @@ mod tests {
             let sorted: Vec<Slot> = model.values().map(|(.., s)| *s).collect();
             prop_assert_eq!(order.head(), sorted.first().copied());
             prop_assert_eq!(walk_all(&order), sorted);
-            let native: BTreeMap<OrderKey, Slot> = model.iter().map(|(k, (.., s))| (*k, *s)).collect();
+            let mut native = Sorted::default();
+            model.iter().for_each(|(k, (.., s))| native.insert(*k, *s));
             prop_assert_eq!(order.same_as(&native).is_some(), !keyed || model.keys().all(OrderKey::is_native));
-            prop_assert!(model.is_empty() || order.same_as(&BTreeMap::new()).is_none(), "it has other jobs");
+            prop_assert!(model.is_empty() || order.same_as(&Sorted::default()).is_none(), "it has other jobs");
 
             // The longest allowed duration of each class, which decreases.
             let mut longest = [4.0; 7];

@@ -171,7 +171,7 @@ impl Shadow {
             core.queues[queue as usize].own = true;
         }
         core.open(scope, Role::Active);
-        let slots: Vec<_> = core.queues_in(scope).flat_map(|queue| queue.native.values().copied()).collect();
+        let slots: Vec<_> = core.queues_in(scope).flat_map(|queue| queue.native.slots()).collect();
         let Some(mut candidate) = self.waiting.take() else { return };
         candidate.to_key.extend(slots.iter().filter_map(|slot| Some(core.job(*slot)?.id)));
         policies.at_or_new(scope).active = Some(candidate);
@@ -231,7 +231,7 @@ impl Shadow {
             queue.dirty = !queue.native.is_empty();
             // The jobs of the queue leave the default policy or return to it.
             drop(queue.renew(queue.side(Role::Active), !own));
-            let slots: Vec<_> = queue.native.values().copied().filter(|_| !own).collect();
+            let slots: Vec<_> = queue.native.slots().filter(|_| !own).collect();
             let ids: Vec<_> = slots.iter().filter_map(|slot| Some(core.job(*slot)?.id)).collect();
             if let Some(candidate) = policies.active_mut(PolicyScope::Default) {
                 candidate.to_key.extend(ids);

@@ -83,9 +83,9 @@ impl Core {
             return false;
         }
         let mut groups = Groups::new(by_cores);
-        for slot in of.native.values() {
-            if let Some(job) = self.job(*slot) {
-                groups.insert(&Member::of(job), *slot);
+        for slot in of.native.slots() {
+            if let Some(job) = self.job(slot) {
+                groups.insert(&Member::of(job), slot);
             }
         }
         self.queues[queue as usize].groups = Some(groups);

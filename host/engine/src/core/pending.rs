@@ -4,12 +4,10 @@
 //! a job that leaves stays in the list until as many have left as wait; the table of jobs tells which they are, so each question comes
 //! with `waits`: true if that job, and no other by now, waits in that slot. Must never know the reason for which a job leaves.
 
-use std::collections::BTreeMap;
-use std::ops::Bound::{Excluded, Unbounded};
-
 use fluxgate_formats::JobId;
 
 use crate::order::Slot;
+use crate::sorted::Sorted;
 
 /// Jobs that may have left in any list.
 const LEFT_MIN: usize = 64;
@@ -17,7 +15,7 @@ const LEFT_MIN: usize = 64;
 /// See the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pending {
-    slots: BTreeMap<JobId, Slot>,
+    slots: Sorted<JobId>,
     /// Number of them that wait.
     len: usize,
 }
@@ -29,7 +27,7 @@ impl Pending {
 
     /// The slot of a waiting job.
     pub(crate) fn get(&self, id: JobId, waits: impl Fn(JobId, Slot) -> bool) -> Option<Slot> {
-        self.slots.get(&id).copied().filter(|slot| waits(id, *slot))
+        self.slots.get(&id).filter(|slot| waits(id, *slot))
     }
 
     /// Waiting jobs with an id above `after`, ascending.
@@ -38,8 +36,7 @@ impl Pending {
         after: Option<JobId>,
         waits: impl Fn(JobId, Slot) -> bool,
     ) -> impl Iterator<Item = (JobId, Slot)> {
-        let all = self.slots.range((after.map_or(Unbounded, Excluded), Unbounded));
-        all.map(|(id, slot)| (*id, *slot)).filter(move |(id, slot)| waits(*id, *slot))
+        self.slots.after(after).filter(move |(id, slot)| waits(*id, *slot))
     }
 
     /// A job has begun to wait.
@@ -52,13 +49,15 @@ impl Pending {
     pub(crate) fn leave(&mut self, waits: impl Fn(JobId, Slot) -> bool) {
         self.len -= 1;
         if self.slots.len() > 2 * self.len + LEFT_MIN {
-            self.slots.retain(|id, slot| waits(*id, *slot));
+            self.slots.retain(waits);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use proptest::prelude::*;
 
     use super::*;

@@ -3,7 +3,7 @@
 //! A class is parked while its request is known not to fit; `order.rs` explains the saving. Must never know policies
 //! or time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fluxgate_formats::JobId;
@@ -16,6 +16,7 @@ use super::job::{Job, Place};
 use super::scope::{Role, Side};
 use super::tally::Tally;
 use crate::order::{ClassId, Least, Order, OrderKey, PARKED, Slot};
+use crate::sorted::Sorted;
 use crate::stats::QueueCounts;
 
 /// One RFC 33 queue, or the anonymous one (empty name).
@@ -38,7 +39,7 @@ pub(crate) struct Queue {
     pub(crate) suspended_by: Option<Arc<str>>,
     /// Flux's own order: priority, submission, id. It is always maintained, so that the built-in policy can take over
     /// in the middle of a pass.
-    pub(crate) native: BTreeMap<OrderKey, Slot>,
+    pub(crate) native: Sorted<OrderKey>,
     /// The jobs by group, if a policy asked for groups.
     pub(crate) groups: Option<Groups>,
     /// A change requires a pass.
@@ -146,7 +147,7 @@ impl Queue {
     pub(crate) fn head(&self) -> Option<Slot> {
         match self.order() {
             Some(order) => order.head(),
-            None => self.native.first_key_value().map(|(_, slot)| *slot),
+            None => self.native.first().map(|(_, slot)| slot),
         }
     }
 

@@ -95,7 +95,7 @@ impl Core {
     /// The waiting jobs to which a window is more than an obstacle.
     fn concerned(&self, window: &Window) -> Vec<(JobId, Slot)> {
         if window.fill {
-            let slots = self.queues.iter().flat_map(|queue| queue.native.values().copied());
+            let slots = self.queues.iter().flat_map(|queue| queue.native.slots());
             let may_end = |job: Applicant<'_>| job.preemptible_after.is_some() || window.concerns(job);
             let concerned = slots.filter(|slot| self.applicant(*slot).is_some_and(may_end));
             return concerned.filter_map(|slot| Some((self.job(slot)?.id, slot))).collect();
@@ -105,7 +105,7 @@ impl Core {
         }
         let named = &window.members.queues;
         let of = |queue: &&Queue| named.is_empty() || named.contains(&queue.name);
-        let slots = self.queues.iter().filter(of).flat_map(|queue| queue.native.values().copied());
+        let slots = self.queues.iter().filter(of).flat_map(|queue| queue.native.slots());
         let concerned = slots.filter(|slot| self.applicant(*slot).is_some_and(|job| window.concerns(job)));
         concerned.filter_map(|slot| Some((self.job(slot)?.id, slot))).collect()
     }

@@ -157,8 +157,8 @@ impl Engine {
     /// empty for an unknown queue.
     pub fn queue_jobs(&self, queue: &str, most: usize) -> (Vec<JobId>, Vec<JobId>) {
         let Some(id) = self.core.known_queue(queue) else { return Default::default() };
-        let waiting = self.core.queues[id as usize].native.values();
-        let waiting = waiting.filter_map(|slot| Some(self.core.job(*slot)?.id));
+        let waiting = self.core.queues[id as usize].native.slots();
+        let waiting = waiting.filter_map(|slot| Some(self.core.job(slot)?.id));
         let running = self.core.running.iter().filter(|(_, job)| job.queue == Some(id)).map(|(id, _)| *id);
         (waiting.take(most).collect(), running.take(most).collect())
     }

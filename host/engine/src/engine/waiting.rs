@@ -132,7 +132,7 @@ impl Engine {
         for queue in &core.queues {
             let mut lost: BTreeMap<ShapeId, Option<String>> = BTreeMap::new();
             // In the order of the queue: the numbers of shapes differ after a restart.
-            for job in queue.native.values().filter_map(|slot| core.job(*slot)) {
+            for job in queue.native.slots().filter_map(|slot| core.job(slot)) {
                 let why = || core.resources.satisfiable_by_other_properties(&job.request).err();
                 let lost = lost.entry(job.request.shape()).or_insert_with(|| Some(why()?.to_string()));
                 denied.extend(lost.clone().map(|note| (job.id, note)));

@@ -154,13 +154,11 @@ impl Pass {
 
     /// The next job in Flux's own order; for the built-in policy only.
     pub(super) fn next_native(&mut self) -> Option<u32> {
-        use std::ops::Bound::{Excluded, Unbounded};
         if self.interrupted() {
             return None;
         }
         let queue = self.core.queues.get(self.queue as usize)?;
-        let from = self.native.map_or(Unbounded, Excluded);
-        let (key, slot) = queue.native.range((from, Unbounded)).next().map(|(k, s)| (*k, *s))?;
+        let (key, slot) = queue.native.after(self.native).next()?;
         self.native = Some(key);
         Some(self.offer(slot))
     }

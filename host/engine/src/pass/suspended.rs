@@ -17,8 +17,8 @@ impl Pass {
         self.core.stats.suspended_passes += 1;
         let Some(queue) = self.core.queues.get_mut(self.queue as usize) else { return };
         queue.counts.suspended += 1;
-        let head = queue.native.values().take(TOLD_MAX).chain(&queue.fresh);
-        let head: Vec<Slot> = head.copied().collect();
+        let head = queue.native.slots().take(TOLD_MAX).chain(queue.fresh.iter().copied());
+        let head: Vec<Slot> = head.collect();
         let reason = Reason::Suspended(policy);
         for slot in head {
             let Some(job) = self.core.job(slot) else { continue };
