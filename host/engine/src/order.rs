@@ -6,7 +6,8 @@
 //! it has touched. It skips classes that request more cores than are free, classes that are parked (known not to fit
 //! until resources change), and the jobs of a class that are too large or too long, in one step each (see `trees`).
 //! The cost is a logarithm for each job *offered*, not for each pending job. A hundred thousand jobs that cannot run
-//! cost a search at the top of a few trees. A walk that visits every job goes over a sorted list instead (see `listed`).
+//! cost a search at the top of a few trees. A walk that visits every job goes over a sorted list instead (see `listed`). A job that comes
+//! while no other waits, as most jobs do on most machines, is in no tree until another comes.
 //!
 //! This module must never know resources, policies or time.
 
@@ -97,9 +98,32 @@ const HEADS: ClassId = 0;
 /// A walk that has visited this many jobs with [`Walk::next`] is taken for one that visits all.
 const VISITS: usize = 16;
 
+/// The only job of an order, which is in no tree.
+#[derive(Debug, Clone, Copy)]
+struct Lone {
+    class: ClassId,
+    /// The [`Least`] size of its class.
+    least: Least,
+    key: OrderKey,
+    size: Size,
+    slot: Slot,
+}
+
+impl Lone {
+    /// The size of its class among the other classes.
+    fn least(&self) -> Size {
+        match self.least {
+            Least::OfJobs => self.size,
+            Least::Cores(cores) => (cores, ANY_DURATION),
+        }
+    }
+}
+
 /// The order; see the module.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Order {
+    /// The only job; the trees are empty then.
+    lone: Option<Lone>,
     /// The jobs of each class, with cores and requested durations.
     members: Trees,
     /// The first key of each class, with the [`Least`] size of the class.
@@ -113,11 +137,32 @@ pub(crate) struct Order {
 impl Order {
     /// Adds a job of this size to its class.
     pub(crate) fn insert(&mut self, class: ClassId, least: Least, key: OrderKey, size: Size, slot: Slot) {
+        let new = Lone { class, least, key, size, slot };
+        self.listed.insert((key, class, slot));
+        let added = match self.lone {
+            None if self.members.len() == 0 => {
+                self.lone = Some(new);
+                true
+            }
+            Some(lone) if (lone.class, lone.key) == (class, key) => {
+                self.lone = Some(new);
+                false
+            }
+            _ => {
+                if let Some(lone) = self.lone.take() {
+                    self.add(lone);
+                }
+                self.add(new)
+            }
+        };
+        self.keyed += usize::from(added && !key.is_native());
+    }
+
+    /// Adds a job to the trees; false if its key was there.
+    fn add(&mut self, Lone { class, least, key, size, slot }: Lone) -> bool {
         let (head, before) = (self.members.first(class), self.members.least_of(class));
         let count = self.members.len();
         self.members.insert(class, key, size, slot);
-        self.keyed += usize::from(!key.is_native() && self.members.len() > count);
-        self.listed.insert((key, class, slot));
         let first = head.is_none_or(|h| key < h);
         if let Some(h) = head.filter(|_| first) {
             self.heads.remove(HEADS, &h);
@@ -125,10 +170,19 @@ impl Order {
         if first || least == Least::OfJobs && self.members.least_of(class) != before {
             self.set_least(class, least);
         }
+        self.members.len() > count
     }
 
     /// Removes a job. No effect for an absent job.
     pub(crate) fn remove(&mut self, class: ClassId, least: Least, key: &OrderKey) {
+        if let Some(lone) = &self.lone {
+            if lone.class == class && lone.key == *key {
+                self.keyed -= usize::from(!key.is_native());
+                self.listed.remove(key);
+                self.lone = None;
+            }
+            return;
+        }
         let was_head = self.members.first(class).is_some_and(|k| k == *key);
         let before = self.members.least_of(class);
         if !self.members.remove(class, key) {
@@ -146,6 +200,9 @@ impl Order {
 
     /// Gives a class, if it has jobs, this size among the others.
     pub(crate) fn set_least(&mut self, class: ClassId, least: Least) {
+        if let Some(lone) = self.lone.as_mut().filter(|lone| lone.class == class) {
+            lone.least = least;
+        }
         if let Some(head) = self.members.first(class) {
             let size = match least {
                 Least::OfJobs => self.members.least_of(class),
@@ -157,27 +214,38 @@ impl Order {
 
     /// The classes whose [`Least`] size is `maybe` small enough, by number; `maybe` as in [`Walk::next_fitting`].
     pub(crate) fn classes(&self, maybe: impl Fn(Size) -> bool) -> Vec<ClassId> {
-        let mut classes = Vec::new();
-        self.heads.each(HEADS, &|least| least.0 < PARKED && maybe(least), &mut |class| classes.push(class));
+        let maybe = |least: Size| least.0 < PARKED && maybe(least);
+        let mut classes: Vec<_> =
+            self.lone.iter().filter(|lone| maybe(lone.least())).map(|lone| lone.class).collect();
+        self.heads.each(HEADS, &maybe, &mut |class| classes.push(class));
         classes.sort_unstable();
         classes
     }
 
     /// The list of all jobs in Flux's own order, if it has the jobs of this order in this order.
     pub(crate) fn same_as<'a>(&self, native: &'a Sorted<OrderKey>) -> Option<&'a Sorted<OrderKey>> {
-        (self.keyed == 0 && self.members.len() == native.len()).then_some(native)
+        (self.keyed == 0 && self.len() == native.len()).then_some(native)
+    }
+
+    /// Number of jobs.
+    fn len(&self) -> usize {
+        self.members.len() + usize::from(self.lone.is_some())
     }
 
     /// Prepares for the next step of a walk with [`Walk::next`].
     pub(crate) fn visit(&mut self, walk: &Walk) {
-        if walk.visits == VISITS && self.members.len() <= listed::JOBS_MAX {
-            let members = &self.members;
-            self.listed.walked(|| members.entries());
+        if walk.visits == VISITS && self.len() <= listed::JOBS_MAX {
+            let (lone, members) = (self.lone, &self.members);
+            let lone = lone.map(|lone| (lone.key, lone.class, lone.slot));
+            self.listed.walked(|| lone.into_iter().chain(members.entries()).collect());
         }
     }
 
     /// The first job.
     pub(crate) fn head(&self) -> Option<Slot> {
+        if let Some(lone) = &self.lone {
+            return Some(lone.slot);
+        }
         let (key, class) = self.heads.next(HEADS, Unbounded, &|_| true)?;
         self.members.next(class, Included(&key), &|_| true).map(|(_, slot)| slot)
     }
@@ -236,7 +304,19 @@ impl Walk {
         Some(slot)
     }
 
+    /// The only job of the order, if it is after the cursor.
+    fn next_lone(&mut self, lone: &Lone) -> Option<(ClassId, Slot)> {
+        if self.pos.is_some_and(|pos| lone.key <= pos) {
+            return None;
+        }
+        self.pos = Some(lone.key);
+        Some((lone.class, lone.slot))
+    }
+
     fn next_in_trees(&mut self, order: &Order) -> Option<(ClassId, Slot)> {
+        if let Some(lone) = &order.lone {
+            return self.next_lone(lone);
+        }
         self.touched.extend(self.left_out.drain(..));
         loop {
             let head = order.heads.next(HEADS, after(&self.seen), &|_| true);
@@ -266,6 +346,11 @@ impl Walk {
         maybe: impl Fn(Size) -> bool,
         small: impl Fn(ClassId) -> F,
     ) -> Option<(ClassId, Slot)> {
+        if let Some(lone) = &order.lone {
+            let least = lone.least();
+            let fits = least.0 < PARKED && maybe(least) && small(lone.class)(lone.size);
+            return fits.then(|| self.next_lone(lone)).flatten();
+        }
         loop {
             let seen = self.seen.max(self.seen_fitting);
             let head = order.heads.next(HEADS, after(&seen), &|least| least.0 < PARKED && maybe(least));
@@ -320,129 +405,4 @@ fn after(seen: &Option<OrderKey>) -> Bound<&OrderKey> {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn key(n: u64) -> OrderKey {
-        OrderKey::new(n as f64, 16, 0.0, JobId(n))
-    }
-
-    fn walk_all(order: &Order) -> Vec<Slot> {
-        let mut walk = Walk::default();
-        std::iter::from_fn(|| walk.next(order, None)).collect()
-    }
-
-    #[test]
-    fn expedited_then_key_then_priority_then_submission_then_id() {
-        let keys = [
-            OrderKey::new(9.0, u32::MAX, 9.0, JobId(9)),
-            OrderKey::new(-1.0, 1, 9.0, JobId(8)),
-            OrderKey::new(0.0, 17, 9.0, JobId(7)),
-            OrderKey::new(-0.0, 16, 1.0, JobId(6)),
-            OrderKey::new(0.0, 16, 2.0, JobId(4)),
-            OrderKey::new(0.0, 16, 2.0, JobId(5)),
-            OrderKey::new(f64::INFINITY, 16, 0.0, JobId(1)),
-        ];
-        assert!(keys.windows(2).all(|w| w[0] < w[1]));
-    }
-
-    #[test]
-    fn a_job_skipped_by_a_fitting_walk_is_not_offered_behind_the_cursor() {
-        let mut order = Order::default();
-        for n in 0..6u32 {
-            let least = Least::Cores(if n % 2 == 0 { PARKED } else { 1 });
-            order.insert(n % 2, least, key(u64::from(n)), (1, 1.0), n);
-        }
-        let mut walk = Walk::default();
-        let any = |_| |_| true;
-        assert_eq!(walk.next_fitting(&order, |(cores, _)| cores <= 1, any), Some((1, 1)));
-        assert_eq!(walk.next_fitting(&order, |(cores, _)| cores <= 1, any), Some((1, 3)));
-        // Jobs 0 and 2 are behind the cursor now; 4 and 5 are not.
-        assert_eq!(walk.next(&order, None), Some(4));
-        assert_eq!(walk.next(&order, None), Some(5));
-        assert_eq!(walk.next(&order, None), None);
-    }
-
-    proptest! {
-        #[test]
-        fn a_walk_is_a_sorted_list_and_a_fitting_walk_leaves_out_what_is_parked_or_too_long(
-            jobs in prop::collection::btree_map(0u64..500, (0u32..7, 0u8..5), 0..60),
-            parked in prop::collection::btree_set(0u32..7, 0..4),
-            free in 0u32..7,
-            gone in prop::collection::vec(0usize..60, 0..20),
-            calls in prop::collection::vec((any::<bool>(), 0u32..7, any::<bool>()), 0..80),
-            listed in 0u8..5,
-            keyed: bool,
-            sized: bool,
-        ) {
-            let key = |n: u64| OrderKey::new(if keyed { n as f64 } else { 0.0 }, 16, 0.0, JobId(n));
-            // A class requests as many cores as its number.
-            let fewest = |class: ClassId| if parked.contains(&class) { PARKED } else { class };
-            // Some classes are of the size of their jobs.
-            let of_jobs = |class: ClassId| sized && class.is_multiple_of(2) && !parked.contains(&class);
-            let least = |class| if of_jobs(class) { Least::OfJobs } else { Least::Cores(fewest(class)) };
-            let mut order = Order::default();
-            let mut model: BTreeMap<OrderKey, (ClassId, f64, Slot)> = BTreeMap::new();
-            let list = |order: &mut Order| order.visit(&Walk { visits: VISITS, ..Walk::default() });
-            for (number, (n, (class, duration))) in jobs.iter().enumerate() {
-                // A list of none, some or all of the jobs is kept in step.
-                if number == [0, 1, 40][usize::from(listed % 3)] {
-                    list(&mut order);
-                }
-                let duration = f64::from(*duration);
-                let least = if of_jobs(*class) { Least::OfJobs } else { Least::Cores(*class) };
-                order.insert(*class, least, key(*n), (*class, duration), *n as Slot);
-                model.insert(key(*n), (*class, duration, *n as Slot));
-            }
-            for class in &parked {
-                order.set_least(*class, Least::Cores(PARKED));
-            }
-            for index in gone {
-                let Some((k, (class, ..))) = model.iter().nth(index).map(|(k, v)| (*k, *v)) else { continue };
-                order.remove(class, least(class), &k);
-                model.remove(&k);
-            }
-            let sorted: Vec<Slot> = model.values().map(|(.., s)| *s).collect();
-            prop_assert_eq!(order.head(), sorted.first().copied());
-            prop_assert_eq!(walk_all(&order), sorted);
-            let mut native = Sorted::default();
-            model.iter().for_each(|(k, (.., s))| native.insert(*k, *s));
-            prop_assert_eq!(order.same_as(&native).is_some(), !keyed || model.keys().all(OrderKey::is_native));
-            prop_assert!(model.is_empty() || order.same_as(&Sorted::default()).is_none(), "it has other jobs");
-
-            // The longest allowed duration of each class, which decreases.
-            let mut longest = [4.0; 7];
-            let mut walk = Walk::default();
-            let mut pos: Option<OrderKey> = None;
-            for (number, (fitting, shorter, sorted)) in calls.into_iter().enumerate() {
-                // A list may be made in the middle of a walk.
-                if listed == 4 && number == 10 {
-                    list(&mut order);
-                }
-                longest[shorter as usize] -= 1.0;
-                let fits = |c: ClassId, d: f64| fewest(c) <= free && d <= longest[c as usize];
-                let expect = model.iter()
-                    .find(|(k, (c, d, _))| pos.is_none_or(|p| **k > p) && (!fitting || fits(*c, *d)));
-                let sorted = sorted.then_some(&native);
-                let got = match fitting {
-                    true => {
-                        let longest_of = |cores: u32| {
-                            // The latest of the classes of at least as many cores, so that the rule is monotonic.
-                            longest.iter().skip(cores as usize).copied().fold(f64::NEG_INFINITY, f64::max)
-                        };
-                        let maybe = |(cores, d): Size| cores <= free && d <= longest_of(cores);
-                        if let Some((_, (class, ..))) = expect {
-                            prop_assert!(order.classes(maybe).binary_search(class).is_ok());
-                        }
-                        walk.next_fitting(&order, maybe, |c| move |(_, d)| fits(c, d))
-                    }
-                    false => walk.next(&order, sorted).map(|slot| (expect.map_or(0, |(_, (c, ..))| *c), slot)),
-                };
-                prop_assert_eq!(got, expect.map(|(_, (c, _, s))| (*c, *s)));
-                if let Some((k, _)) = expect { pos = Some(*k); }
-            }
-        }
-    }
-}
+mod tests;

@@ -32,7 +32,7 @@ impl<K: Copy> Entry<K> {
 struct Chunk<K: Copy> {
     /// No later than the entries, and later than those of the chunk before.
     from: K,
-    /// Not empty.
+    /// Not empty but in a list of one chunk, whose memory is used again.
     entries: Vec<Entry<K>>,
 }
 
@@ -126,12 +126,12 @@ impl<K: Copy + Ord> Sorted<K> {
         let Ok(place) = chunk.place(key) else { return };
         chunk.entries.remove(place);
         self.len -= 1;
-        if chunk.entries.is_empty() {
+        if chunk.entries.len() < FEW / 2 && chunk.entries.capacity() > FEW {
+            chunk.entries.shrink_to(FEW);
+        }
+        if chunk.entries.is_empty() && self.len > 0 {
             self.chunks.remove(at);
             return;
-        }
-        if chunk.entries.len() <= chunk.entries.capacity() / 4 {
-            chunk.entries.shrink_to_fit();
         }
         self.join(at);
         if let Some(before) = at.checked_sub(1) {
@@ -195,7 +195,8 @@ mod tests {
         let mut before: Option<u16> = None;
         for chunk in &list.chunks {
             let keys = || chunk.entries.iter().map(Entry::key);
-            assert!((1..=ENTRIES_MAX).contains(&chunk.entries.len()) && keys().is_sorted());
+            assert!(chunk.entries.len() <= ENTRIES_MAX && keys().is_sorted());
+            assert!(!chunk.entries.is_empty() || list.chunks.len() == 1);
             assert!(before.is_none_or(|before| before < chunk.from));
             assert!(keys().all(|key| key >= chunk.from));
             before = keys().next_back();
