@@ -54,7 +54,12 @@ pub(crate) struct Plan {
     hints: Hints,
     /// The answer of the last search for a start, in case the start is reserved.
     proposal: Option<Proposal>,
+    /// Starts and ends since it was last asked.
+    unasked: u8,
 }
+
+/// Most starts and ends that a plan without reservations is told of before it is asked again.
+const UNASKED_MAX: u8 = 8;
 
 /// The former resources of a job that has released all of them.
 #[derive(Debug)]
@@ -90,7 +95,9 @@ impl Plan {
             let (hints, made) = plan.take().map(Plan::into_parts).unwrap_or_default();
             *plan = Some(Plan { made, ..Plan::make(machine, now, hints) });
         }
-        plan.get_or_insert_default()
+        let plan = plan.get_or_insert_default();
+        plan.unasked = 0;
+        plan
     }
 
     /// A plan that must be rebuilt, with these hints.
@@ -107,6 +114,7 @@ impl Plan {
             refused: None,
             hints,
             proposal: None,
+            unasked: 0,
         }
     }
 
@@ -364,8 +372,20 @@ impl Plan {
         self.counts.is_some()
     }
 
+    /// Notes a start or an end. True if many have come since the plan was asked, and it has counts alone, without a reservation: to make
+    /// these again costs less than to keep them in step while nobody waits.
+    fn is_left_alone(&mut self, machine: &Machine) -> bool {
+        self.unasked = self.unasked.saturating_add(1);
+        let made_of_counts =
+            self.places.is_none() && self.parked.is_none() && self.hints.is_empty() && self.made.is_none();
+        self.unasked > UNASKED_MAX && made_of_counts && machine.reservations.is_empty()
+    }
+
     /// Adds an allocation that starts now; false if the plan must be rebuilt.
     pub(crate) fn started(&mut self, machine: &Machine, new: &Allocation) -> bool {
+        if self.is_left_alone(machine) {
+            return false;
+        }
         self.until = self.until.min(new.end);
         self.proposal = None;
         if self.parked.is_some() {
@@ -429,7 +449,7 @@ impl Plan {
 
     /// Releases all resources of a job, which it held on these nodes; false if the plan must be rebuilt.
     pub(crate) fn ended(&mut self, machine: &Machine, nodes: &[u32], gone: &Gone) -> bool {
-        if self.is_expired() {
+        if self.is_expired() || self.is_left_alone(machine) {
             return false;
         }
         self.proposal = None;
@@ -468,7 +488,8 @@ impl Plan {
         true
     }
 
-    fn is_expired(&self) -> bool {
+    /// True if it must be rebuilt.
+    pub(crate) fn is_expired(&self) -> bool {
         self.until == f64::NEG_INFINITY
     }
 

@@ -517,7 +517,7 @@ impl Resources {
         nodes.extend(take::nodes(&held.takes).map(|(node, _)| node).filter(here));
         let upper = held.takes.iter().any(|take| take.node == NONE);
         let (flows, end) = (held.flows.len(), held.end);
-        let gone = self.planning.plan.as_ref().map(|plan| Gone {
+        let gone = self.planning.plan.as_ref().filter(|plan| !plan.is_expired()).map(|plan| Gone {
             end,
             returns: self.machine.returns(held),
             allocation: plan.has_places().then(|| held.clone()),
