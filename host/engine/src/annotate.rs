@@ -70,6 +70,9 @@ pub(crate) fn on_start(
 /// Flattened annotations (`sched.x`) nested as in RFC 27.
 pub(crate) fn nest(flat: BTreeMap<String, Value>) -> Value {
     let mut root = Map::new();
+    if flat.is_empty() {
+        return Value::Object(root);
+    }
     for (key, value) in flat {
         let (group, name) = key.split_once('.').unwrap_or(("user", &key));
         if let Value::Object(inner) =

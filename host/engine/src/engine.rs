@@ -286,24 +286,40 @@ impl Engine {
     /// the jobs that were submitted since (see [`Pass::holds`]). The driver carries out the returned actions in order.
     pub fn pass(&mut self, now: f64) -> Vec<Action> {
         let mut out = Vec::new();
+        self.pass_into(now, &mut out);
+        out
+    }
+
+    /// The same, with the actions behind those of a list, so that a driver can use its memory again.
+    pub fn pass_into(&mut self, now: f64, out: &mut Vec<Action>) {
         self.core.passed.clear();
         if self.core.windows.wake.is_some_and(|wake| wake <= now) {
-            self.turn_windows(now, &mut out);
+            self.turn_windows(now, out);
         }
         if self.core.windows.release() {
             self.core.release_idle_windows(now);
         }
         self.core.interrupt.begin();
-        self.policies.forward_all(&mut self.core, now, &mut out);
-        self.policies.feed_all(&mut self.core, now, &mut out);
-        self.policies.rank_nodes(&mut self.core, &mut out);
+        if self.core.pending_len() > 0 || !self.policies.are_idle() || self.needs_pass(now) {
+            self.run_passes(now, out);
+        } else {
+            self.core.after_round(None);
+        }
+        self.core.interrupt.end();
+    }
+
+    /// Advances the policies, and makes the passes that are due.
+    fn run_passes(&mut self, now: f64, out: &mut Vec<Action>) {
+        self.policies.forward_all(&mut self.core, now, out);
+        self.policies.feed_all(&mut self.core, now, out);
+        self.policies.rank_nodes(&mut self.core, out);
         self.core.unpark_helped();
         let mut reservation_lost = None;
         for index in 0..self.core.queues.len() {
             if self.core.queues[index].is_due(now) && !self.core.leave_out_pass(index as QueueId, now) {
                 let interrupted = self.core.stats.interrupted;
                 self.core.passed.push(index as QueueId);
-                if self.run_pass(index as QueueId, now, &mut out) {
+                if self.run_pass(index as QueueId, now, out) {
                     reservation_lost = Some(index as QueueId);
                 }
                 if self.core.stats.interrupted > interrupted {
@@ -312,8 +328,6 @@ impl Engine {
             }
         }
         self.core.after_round(reservation_lost);
-        self.core.interrupt.end();
-        out
     }
 
     /// True if a job that still waits lost its reservation.

@@ -20,6 +20,9 @@ fn own_attr<'a>(jobspec: &'a Jobspec, key: &str) -> Option<&'a Value> {
 
 /// The placement that a jobspec names in `attributes.system.fluxgate.placement`.
 pub(crate) fn wanted_placement(jobspec: &Jobspec) -> Result<Option<Placement>, String> {
+    if jobspec.is_plain() {
+        return Ok(None);
+    }
     let Some(value) = own_attr(jobspec, "placement") else { return Ok(None) };
     let placement = value.as_str().and_then(Placement::from_name);
     placement.map(Some).ok_or_else(|| {
@@ -45,6 +48,9 @@ pub(crate) struct Wish {
 impl Wish {
     /// The wish of a jobspec.
     pub(crate) fn of(jobspec: &Jobspec) -> Result<Wish, String> {
+        if jobspec.is_plain() {
+            return Ok(Wish::default());
+        }
         // The bank is an attribute of another program: a value that is no name is no bank here, and no fault.
         let bank = jobspec.system_attr("bank").and_then(Value::as_str);
         let bank = bank.filter(|bank| !bank.is_empty() && bank.len() <= BANK_MAX);

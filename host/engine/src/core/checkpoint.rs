@@ -392,7 +392,8 @@ impl Core {
         let queue = &mut self.queues[job.queue as usize];
         let key = ClassKey::of(&request, duration);
         // A checkpoint of an earlier version has one class for each duration and each number of cores.
-        let class = *queue.class_of.entry(key).or_insert(job.class);
+        let class = queue.class_of.get(key).unwrap_or(job.class);
+        queue.class_of.set(key, Some(class));
         let there = queue.classes.get_mut(class as usize).ok_or("its class is beyond the last one")?;
         there.get_or_insert_with(|| Class::new(key, request.clone())).jobs += 1;
         if job.place >= self.jobs.len() {

@@ -5,8 +5,9 @@
 use std::sync::Arc;
 
 use fluxgate_graph::{Request, ShapeId};
+use rustc_hash::FxHashMap;
 
-use crate::order::{Least, PARKED};
+use crate::order::{ClassId, Least, PARKED};
 
 /// The key of a job's class in its queue. Jobs without a limit are in classes of their own, since their end does not
 /// follow from their start.
@@ -32,6 +33,14 @@ impl ClassKey {
         };
         ClassKey { wants, unlimited: duration.is_infinite() }
     }
+
+    /// Its place among the bands, if it is one.
+    fn place(self) -> Option<usize> {
+        match self.wants {
+            Wants::Cores(band) => Some(band as usize * 2 + usize::from(self.unlimited)),
+            Wants::Shape(_) => None,
+        }
+    }
 }
 
 /// The band of a number of cores: its position and the two binary digits after the first one, so four bands for each
@@ -45,6 +54,39 @@ fn band(cores: u32) -> u32 {
 fn fewest_of_band(cores: u32) -> u32 {
     let shift = cores.max(1).ilog2().saturating_sub(2);
     cores >> shift << shift
+}
+
+/// The classes of a queue by key.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ClassIds {
+    /// By band, those of jobs with a limit and without one in turn; [`NONE`] for a band without jobs. With most jobs a class comes or goes.
+    bands: Vec<ClassId>,
+    others: FxHashMap<ClassKey, ClassId>,
+}
+
+/// The number of no class.
+const NONE: ClassId = ClassId::MAX;
+
+impl ClassIds {
+    /// The class of a key, if there is one.
+    pub(super) fn get(&self, key: ClassKey) -> Option<ClassId> {
+        match key.place() {
+            Some(place) => self.bands.get(place).copied().filter(|class| *class != NONE),
+            None => self.others.get(&key).copied(),
+        }
+    }
+
+    /// Gives a key a class, or none.
+    pub(super) fn set(&mut self, key: ClassKey, class: Option<ClassId>) {
+        match (key.place(), class) {
+            (Some(place), class) => {
+                self.bands.resize(self.bands.len().max(place + 1), NONE);
+                self.bands[place] = class.unwrap_or(NONE);
+            }
+            (None, Some(class)) => drop(self.others.insert(key, class)),
+            (None, None) => drop(self.others.remove(&key)),
+        }
+    }
 }
 
 /// The jobs of a class in one queue.

@@ -8,9 +8,8 @@ use std::sync::Arc;
 
 use fluxgate_formats::JobId;
 use fluxgate_graph::{Request, ReservationsState, Resources};
-use rustc_hash::FxHashMap;
 
-use super::class::{Class, ClassKey};
+use super::class::{Class, ClassIds, ClassKey};
 use super::groups::Groups;
 use super::job::{Job, Place};
 use super::scope::{Role, Side};
@@ -25,7 +24,7 @@ pub(crate) struct Queue {
     pub(crate) name: String,
     pub(super) classes: Vec<Option<Class>>,
     pub(super) vacant: Vec<ClassId>,
-    pub(super) class_of: FxHashMap<ClassKey, ClassId>,
+    pub(super) class_of: ClassIds,
     /// Parked classes by their fewest cores.
     pub(crate) parked: BTreeSet<(u32, ClassId)>,
     /// The order on each [`Side`]; `None` on a side without a policy.
@@ -74,8 +73,8 @@ impl Queue {
 
     pub(super) fn join(&mut self, request: &Arc<Request>, duration: f64) -> ClassId {
         let key = ClassKey::of(request, duration);
-        let class = match self.class_of.get(&key) {
-            Some(&class) => class,
+        let class = match self.class_of.get(key) {
+            Some(class) => class,
             None => {
                 let made = Some(Class::new(key, Arc::clone(request)));
                 let class = self.vacant.pop().unwrap_or(self.classes.len() as ClassId);
@@ -83,7 +82,7 @@ impl Queue {
                     Some(place) => *place = made,
                     None => self.classes.push(made),
                 }
-                self.class_of.insert(key, class);
+                self.class_of.set(key, Some(class));
                 class
             }
         };
@@ -103,7 +102,7 @@ impl Queue {
         if c.parked {
             self.parked.remove(&(c.request.min_cores(), class));
         }
-        self.class_of.remove(&key);
+        self.class_of.set(key, None);
         self.classes[class as usize] = None;
         self.vacant.push(class);
     }

@@ -8,7 +8,7 @@ use fluxgate_formats::JobId;
 use serde_json::Value;
 use smallvec::SmallVec;
 
-use super::lists::{Lists, emptied};
+use super::lists::{Lists, clear};
 use super::{BACKFILL, Pass, RESERVED};
 use crate::annotate;
 use crate::core::Core;
@@ -101,62 +101,24 @@ impl Pass {
         }
 
         let held_behind = self.held_behind();
+        let queue = &mut self.core.queues[self.queue as usize];
+        let mut fresh = std::mem::take(&mut queue.fresh);
+        let none = self.kept == 0 && self.lists.reserved.is_empty() && queue.reserved.is_empty();
+        let none = none && queue.estimated.is_none() && !self.core.config.annotate;
+        let (reserved, reservation_lost) = match none {
+            true => (std::mem::take(&mut queue.reserved), false),
+            false => self.settle_reservations(),
+        };
+        if self.core.config.annotate {
+            self.annotate_waiting(&fresh, out);
+        }
         let core = &mut self.core;
-
-        // Jobs are annotated whose reservation was lost or is new, then offered jobs, then new jobs.
-        let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
-        let mut reserved = std::mem::take(&mut self.lists.spare);
-        if self.kept > 0 {
-            std::mem::swap(&mut before, &mut reserved);
-        } else if self.cut || self.interrupted {
-            keep(core, &mut before, self.now, &mut reserved);
-        }
-        let estimated = core.queues[self.queue as usize].estimated.take();
-        let guess = estimated.and_then(|(id, _)| core.job(core.slot_of(id)?)?.t_estimate());
-        let waiting = |(id, slot): &(JobId, Slot)| core.slot_near(*id, *slot);
-        let lost = &mut self.lists.lost;
-        lost.extend(before.iter().filter_map(waiting));
-        // A job that was decided in this pass and waits is reserved again.
-        let reservation_lost = core.queues.len() > 1 && lost.iter().any(|slot| !core.marks.is_decided(*slot));
-        lost.extend(estimated.and_then(|(id, _)| core.slot_of(id)));
-        for slot in &*lost {
-            if !core.marks.is_decided(*slot) {
-                core.set_estimate(*slot, None);
-            }
-        }
-        for (slot, start) in &self.lists.reserved {
-            core.set_estimate(*slot, Some(*start));
-            reserved.extend(core.job(*slot).map(|job| (job.id, *slot)));
-        }
-        if reserved.is_empty() {
-            lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
-        }
-        let fresh = std::mem::take(&mut core.queues[self.queue as usize].fresh);
-        self.lists.spare = before;
-        let Lists { offered, passed_over, lost, .. } = &self.lists;
-        if core.config.annotate {
-            for &slot in lost.iter().chain(offered).chain(passed_over).chain(&fresh) {
-                let Some(job) = core.job(slot) else { continue };
-                if job.queue != self.queue {
-                    continue;
-                }
-                if job.reason == Reason::Unseen {
-                    let reason = match self.sought_fitting {
-                        true => core.passed_over(slot, self.now),
-                        false => Reason::Behind,
-                    };
-                    core.set_reason(slot, reason);
-                }
-                annotate::send_reason(core, slot, out);
-            }
-            for (slot, notes) in self.notes.into_iter().flat_map(|notes| notes.of_jobs) {
-                annotate::send(core, slot, notes, out);
-            }
-        }
         let newly_reserved = self.lists.reserved.len();
-        core.lists = self.lists.emptied();
+        self.lists.clear();
+        core.lists = self.lists;
         let queue = &mut core.queues[self.queue as usize];
-        queue.fresh = emptied(fresh);
+        clear(&mut fresh);
+        queue.fresh = fresh;
         queue.backfills |= backfills;
         queue.counts.passes += 1;
         queue.counts.starts += started.len() as u64;
@@ -176,6 +138,64 @@ impl Pass {
         core.stats.interrupted += u64::from(self.interrupted);
         queue.wake = self.wake;
         Outcome { core: self.core, rekeys: self.rekeys, started, reservation_lost }
+    }
+
+    /// Gives the jobs of this pass their reserved starts, and takes those of others back. Returns the reservations of the queue, and true
+    /// if a job that still waits lost one where there are other queues.
+    fn settle_reservations(&mut self) -> (Vec<(JobId, Slot)>, bool) {
+        let core = &mut self.core;
+        let mut before = std::mem::take(&mut core.queues[self.queue as usize].reserved);
+        let mut reserved = std::mem::take(&mut self.lists.spare);
+        if self.kept > 0 {
+            std::mem::swap(&mut before, &mut reserved);
+        } else if self.cut || self.interrupted {
+            keep(core, &mut before, self.now, &mut reserved);
+        }
+        let estimated = core.queues[self.queue as usize].estimated.take();
+        let guess = estimated.and_then(|(id, _)| core.job(core.slot_of(id)?)?.t_estimate());
+        let waiting = |(id, slot): &(JobId, Slot)| core.slot_near(*id, *slot);
+        let lost = &mut self.lists.lost;
+        lost.extend(before.iter().filter_map(waiting));
+        // A job that was decided in this pass and waits is reserved again.
+        let any_lost = core.queues.len() > 1 && lost.iter().any(|slot| !core.marks.is_decided(*slot));
+        lost.extend(estimated.and_then(|(id, _)| core.slot_of(id)));
+        for slot in &*lost {
+            if !core.marks.is_decided(*slot) {
+                core.set_estimate(*slot, None);
+            }
+        }
+        for (slot, start) in &self.lists.reserved {
+            core.set_estimate(*slot, Some(*start));
+            reserved.extend(core.job(*slot).map(|job| (job.id, *slot)));
+        }
+        if reserved.is_empty() {
+            lost.extend(estimate(core, self.queue, self.now, estimated.zip(guess)));
+        }
+        self.lists.spare = before;
+        (reserved, any_lost)
+    }
+
+    /// Annotates jobs whose reservation was lost or is new, then offered jobs, then new jobs.
+    fn annotate_waiting(&mut self, fresh: &[Slot], out: &mut Vec<Action>) {
+        let core = &mut self.core;
+        let Lists { offered, passed_over, lost, .. } = &self.lists;
+        for &slot in lost.iter().chain(offered).chain(passed_over).chain(fresh) {
+            let Some(job) = core.job(slot) else { continue };
+            if job.queue != self.queue {
+                continue;
+            }
+            if job.reason == Reason::Unseen {
+                let reason = match self.sought_fitting {
+                    true => core.passed_over(slot, self.now),
+                    false => Reason::Behind,
+                };
+                core.set_reason(slot, reason);
+            }
+            annotate::send_reason(core, slot, out);
+        }
+        for (slot, notes) in self.notes.take().into_iter().flat_map(|notes| notes.of_jobs) {
+            annotate::send(core, slot, notes, out);
+        }
     }
 }
 

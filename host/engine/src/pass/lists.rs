@@ -43,25 +43,22 @@ impl Clone for Lists {
 }
 
 impl Lists {
-    /// The same without content.
-    pub(super) fn emptied(self) -> Lists {
+    /// Removes their content.
+    pub(super) fn clear(&mut self) {
         let Lists { staged, offered, passed_over, reserved, lost, spare } = self;
-        Lists {
-            staged: emptied(staged),
-            offered: emptied(offered),
-            passed_over: emptied(passed_over),
-            reserved: emptied(reserved),
-            lost: emptied(lost),
-            spare: emptied(spare),
-        }
+        clear(staged);
+        clear(offered);
+        clear(passed_over);
+        clear(reserved);
+        clear(lost);
+        clear(spare);
     }
 }
 
-/// An empty list in the memory of this one, unless that is large.
-pub(super) fn emptied<T>(mut list: Vec<T>) -> Vec<T> {
-    if list.capacity() * size_of::<T>() > KEPT_BYTES {
-        return Vec::new();
-    }
+/// Removes the content of a list, and gives up its memory if that is large.
+pub(super) fn clear<T>(list: &mut Vec<T>) {
     list.clear();
-    list
+    if list.capacity() * size_of::<T>() > KEPT_BYTES {
+        *list = Vec::new();
+    }
 }

@@ -33,7 +33,8 @@ impl Pass {
         let queue: QueueId = self.queue;
         let wake = self.wake;
         self.core.stats.interrupted += u64::from(interrupted);
-        self.core.lists = self.lists.emptied();
+        self.lists.clear();
+        self.core.lists = self.lists;
         if let Some(queue) = self.core.queues.get_mut(queue as usize) {
             queue.fresh.clear();
             queue.dirty = again;

@@ -94,17 +94,21 @@ impl ActivePolicy {
         scope: PolicyScope,
         role: Role,
     ) -> Result<usize, PolicyError> {
-        let slots = ids.iter().filter_map(|id| core.slot_of(*id));
-        let slots: SmallVec<[_; 16]> = slots.filter(|slot| core.in_scope(*slot, scope)).collect();
+        let waiting = |core: &Core, id: &JobId| core.slot_of(*id).filter(|slot| core.in_scope(*slot, scope));
+        if !self.policy.abilities().ordering {
+            let mut count = 0;
+            for id in ids {
+                if let Some(slot) = waiting(core, id) {
+                    core.place(slot, 0.0, role);
+                    count += 1;
+                }
+            }
+            return Ok(count);
+        }
+        let slots: SmallVec<[_; 16]> = ids.iter().filter_map(|id| waiting(core, id)).collect();
         let count = slots.len();
         if slots.is_empty() {
             return Ok(0);
-        }
-        if !self.policy.abilities().ordering {
-            for slot in slots {
-                core.place(slot, 0.0, role);
-            }
-            return Ok(count);
         }
         let mut rows = JobColumns::default();
         for slot in &slots {

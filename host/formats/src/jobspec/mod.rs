@@ -190,6 +190,11 @@ impl Jobspec {
         self.attributes.system.get("queue")?.as_str()
     }
 
+    /// True if it has no system attribute but a duration and a queue.
+    pub fn is_plain(&self) -> bool {
+        self.attributes.system.keys().all(|key| key == "duration" || key == "queue")
+    }
+
     /// The constraints on the execution targets (RFC 31); `None` if the jobspec has none.
     pub fn constraints(&self) -> Option<&Constraint> {
         self.constraints.as_ref()
