@@ -19,7 +19,7 @@
 //! This module does not know how a policy is executed, and reads no clock.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
@@ -44,6 +44,7 @@ use crate::workload::Job;
 
 pub use outcome::{Breach, Outcome, SimError, Takeover};
 pub use run::Run;
+pub(crate) use run::writes_r;
 pub(crate) use saved::Saved;
 pub use surroundings::{Deciders, Surroundings};
 
@@ -105,8 +106,12 @@ struct Simulation<S> {
     now: f64,
     waiting: Waiting,
     ends: BinaryHeap<Reverse<End>>,
+    /// The jobs that end at the instant whose events are being stepped, in the order of the rules.
+    due: VecDeque<End>,
     /// Cores in use.
     busy: u64,
+    /// The memory of the actions of a pass.
+    actions: Vec<Action>,
     /// Starts of this instant, reported when the instant is over.
     starts: Vec<Start>,
     /// Their cores, if an observer reads them.
@@ -161,7 +166,9 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             now,
             waiting: Waiting::default(),
             ends: BinaryHeap::new(),
+            due: VecDeque::new(),
             busy: 0,
+            actions: Vec::new(),
             starts: Vec::new(),
             core_runs: Vec::new(),
             specs: Jobspecs::new(&surroundings.queues, &surroundings.jobspecs).with_flow(&surroundings.flow),
@@ -312,7 +319,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                 to: now,
                 busy: self.busy,
                 waiting: self.waiting.len() as u64,
-                narrowest: self.waiting.widths.first_key_value().map(|(cores, _)| (*cores).max(1)),
+                narrowest: self.waiting.narrowest().map(|cores| cores.max(1)),
                 put_off: match self.surroundings.reservations.is_empty() {
                     true => 0,
                     false => self.engine.waiting_for_windows(),
@@ -359,7 +366,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
 
     fn carry_out(
         &mut self,
-        actions: Vec<Action>,
+        actions: impl IntoIterator<Item = Action>,
         observers: &mut [&mut dyn Observer],
     ) -> Result<(), SimError> {
         for action in actions {
@@ -468,6 +475,9 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
 
     /// Reports the starts of the instant that is over.
     fn flush(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
+        if self.starts.is_empty() {
+            return Ok(());
+        }
         for Start { number, job, end, r, kept, cores } in self.starts.drain(..) {
             let started = Started {
                 job: &job,

@@ -13,9 +13,10 @@ use fluxgate_formats::fsd;
 use fluxgate_graph::Resources;
 
 use crate::checkpoint::{self, CheckpointError, Identity, Opened};
-use crate::driver::{Deciders, Outcome, Run, SimError, Surroundings};
+use crate::driver::{Deciders, Outcome, Run, SimError, Surroundings, writes_r};
 use crate::history::{self, History, Keeper};
 use crate::observe::Observer;
+use crate::together::Together;
 use crate::workload::Job;
 
 /// The time from a checkpoint to the next one. As text a duration such as `12h`, or a number of jobs such as `10000jobs`.
@@ -128,8 +129,12 @@ pub(crate) fn run(
     let Keeping { from, fork, writes } = keeping;
     let history = RefCell::new(History::new());
     let mut keeper = Keeper(&history);
-    let mut all: Vec<&mut dyn Observer> = Vec::new();
-    all.extend(observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer));
+    // Nothing reads an observer before the end of the run, and a start without R is told in a few numbers.
+    let lags = writes.is_none() && !writes_r(surroundings, observers);
+    let observers = observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer);
+    let (later, mut all): (Vec<_>, Vec<_>) = observers.partition(|observer| lags && observer.may_lag());
+    let mut later = Together::new(later);
+    all.push(&mut later);
     if writes.is_some() {
         all.push(&mut keeper);
     }

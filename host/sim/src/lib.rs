@@ -80,6 +80,7 @@ pub mod source;
 pub mod suite;
 pub mod sweep;
 pub mod swf;
+mod together;
 pub mod transform;
 pub mod warm;
 pub mod words;

@@ -444,6 +444,10 @@ impl Observer for Metrics {
         false
     }
 
+    fn may_lag(&self) -> bool {
+        true
+    }
+
     fn started(&mut self, s: &Started<'_>) -> io::Result<()> {
         if !self.counts(s.job) {
             return Ok(());

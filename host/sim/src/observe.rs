@@ -113,6 +113,12 @@ pub trait Observer {
         false
     }
 
+    /// True if it may be told of events later, of many one behind the other, since nothing reads it during the run. Such an observer is
+    /// not told of passes.
+    fn may_lag(&self) -> bool {
+        false
+    }
+
     /// These reservations stand from the beginning, or from now on since one ended early. `queues` has names of queues by number;
     /// queues without a name are missing.
     fn reserved(&mut self, _windows: &[Window], _queues: &BTreeMap<u32, String>) {}

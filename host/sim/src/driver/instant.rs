@@ -9,7 +9,6 @@ use std::ops::Deref;
 use fluxgate_engine::{Event, Window};
 use fluxgate_formats::{JobId, TotalF64};
 use serde::{Deserialize, Serialize};
-use smallvec::{IntoIter, SmallVec};
 
 use super::{SimError, Simulation, Surroundings};
 use crate::observe::{Ended, Observer, PassMade};
@@ -51,7 +50,6 @@ pub(super) struct Instant {
     turn: Turn,
     /// The first turn after changes of nodes.
     first: Turn,
-    ends: IntoIter<[End; 4]>,
     /// Events of the engine before it.
     events: u64,
     /// A job was submitted.
@@ -113,7 +111,11 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         observers: &mut [&mut dyn Observer],
     ) -> Result<Instant, SimError> {
         let events = self.events();
-        let ends = self.due(now);
+        self.due.clear();
+        while let Some(Reverse(end)) = self.ends.peek().copied().filter(|Reverse(end)| end.time.0 <= now) {
+            self.ends.pop();
+            self.due.push_back(end);
+        }
         // Before any pass: no job may start on a node that fails at this instant.
         while let Some((_, outage)) =
             self.surroundings.outages.changes().get(self.changed).filter(|(time, _)| *time <= now)
@@ -125,12 +127,15 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         }
         let changed = events != self.events();
         // Jobs that are expected to end now are gone in every pass of this instant.
-        for end in ends.iter().filter(|end| end.expected) {
-            self.frees(end, observers)?;
+        for at in 0..self.due.len() {
+            let end = self.due[at];
+            if end.expected {
+                self.frees(&end, observers)?;
+            }
         }
         let first = if self.rules.first == First::Submissions { Turn::Early } else { Turn::Ends };
         let turn = if changed { Turn::Changed } else { first };
-        Ok(Instant { now, turn, first, ends: ends.into_iter(), events, arrived: false })
+        Ok(Instant { now, turn, first, events, arrived: false })
     }
 
     /// Steps the next event of an instant.
@@ -159,7 +164,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
                     return Ok(Stepped::Over { pass });
                 }
                 Turn::Ends => {
-                    let Some(end) = instant.ends.next() else {
+                    let Some(end) = self.due.pop_front() else {
                         instant.turn = Turn::Late;
                         continue;
                     };
@@ -215,16 +220,6 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
         self.engine.stats().events
     }
 
-    /// The jobs that end now, in the order of the rules.
-    fn due(&mut self, now: f64) -> SmallVec<[End; 4]> {
-        let mut due = SmallVec::new();
-        while let Some(Reverse(end)) = self.ends.peek().copied().filter(|Reverse(end)| end.time.0 <= now) {
-            self.ends.pop();
-            due.push(end);
-        }
-        due
-    }
-
     fn frees(&mut self, end: &End, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         self.busy -= u64::from(end.cores);
         self.step(Event::Free { id: end.id, ranks: None, last: true }, observers)
@@ -233,7 +228,8 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
     /// Makes a pass, if one is due.
     pub(super) fn pass(&mut self, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let (passes, waiting, starts) = (self.engine.stats().passes, self.waiting.len(), self.starts.len());
-        let actions = self.engine.pass(self.now);
+        let mut actions = std::mem::take(&mut self.actions);
+        self.engine.pass_into(self.now, &mut actions);
         if !self.engine.take_released_windows().is_empty() {
             let windows: Vec<Window> = self.engine.windows().cloned().collect();
             observers.iter_mut().for_each(|o| o.reserved(&windows, &self.surroundings.queues));
@@ -242,7 +238,8 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
             observers.iter_mut().try_for_each(|o| o.passed(&pass))?;
         }
         let made = self.engine.stats().passes > passes;
-        self.carry_out(actions, observers)?;
+        self.carry_out(actions.drain(..), observers)?;
+        self.actions = actions;
         if made {
             let started = (self.starts.len() - starts) as u64;
             let pass = PassMade { time: self.now, waiting: waiting as u64, started };

@@ -37,9 +37,17 @@ enum Step {
 }
 
 /// True if starts need R: it names the jobs on a failing node, and the result of a request.
-fn writes_r(surroundings: &Surroundings, observers: &[&mut dyn Observer]) -> bool {
+pub(crate) fn writes_r(surroundings: &Surroundings, observers: &[&mut dyn Observer]) -> bool {
     let told = !surroundings.outages.is_empty() || !surroundings.jobspecs.is_empty();
     told || observers.iter().any(|o| o.wants_r())
+}
+
+/// The earlier of two times, where both are known.
+fn earlier(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if b < a { b } else { a }),
+        (a, b) => a.or(b),
+    }
 }
 
 impl<S> Simulation<S> {
@@ -230,14 +238,13 @@ impl<J: Iterator<Item = Job>, S: Deref<Target = Surroundings>> Run<J, S> {
     /// The time of the next event, and whether it is a wake-up without any other future event.
     fn upcoming(&mut self) -> (Option<f64>, bool) {
         let sim = &self.sim;
-        let arrivals = [self.jobs.peek().map(|job| job.submit), sim.followers.peek().map(|due| due.time)];
-        let arrival = arrivals.into_iter().flatten().min_by(f64::total_cmp);
+        let arrival = earlier(self.jobs.peek().map(|job| job.submit), sim.followers.next_time());
         let end = sim.ends.peek().map(|Reverse(e)| e.time.0);
         let wake = sim.engine.next_wake().filter(|&t| t > sim.now && sim.rules.wakes);
         // Before the first job all nodes count, after the last none does.
         let jobs_left = arrival.is_some() || end.is_some() || !sim.waiting.is_empty();
         let change = sim.next_change().filter(|_| jobs_left).map(|time| time.max(sim.now));
-        let now = [arrival, end, wake, change].into_iter().flatten().min_by(f64::total_cmp);
+        let now = earlier(earlier(arrival, end), earlier(wake, change));
         (now, now.is_some() && arrival.is_none() && end.is_none() && change.is_none())
     }
 

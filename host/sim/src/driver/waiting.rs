@@ -21,15 +21,15 @@ pub(super) struct Waiting {
     /// Jobs from number `first` on; `None` for those that left. The front is never `None`.
     pub(super) window: VecDeque<Option<Job>>,
     first: u64,
-    /// Number of jobs for each number of cores requested.
-    pub(super) widths: BTreeMap<u32, u64>,
+    /// Number of jobs for each number of cores requested, of those with a number before `counted`.
+    widths: BTreeMap<u32, u64>,
+    counted: u64,
 }
 
 impl Waiting {
     pub(super) fn push(&mut self, job: Job) -> bool {
         let number = self.first + self.window.len() as u64;
         let new = self.numbers.insert(job.id, number).is_none();
-        *self.widths.entry(job.cores).or_default() += 1;
         self.window.push_back(Some(job));
         new
     }
@@ -41,13 +41,25 @@ impl Waiting {
             self.window.pop_front();
             self.first += 1;
         }
-        if let Some(count) = self.widths.get_mut(&job.cores) {
+        if number < self.counted
+            && let Some(count) = self.widths.get_mut(&job.cores)
+        {
             *count -= 1;
             if *count == 0 {
                 self.widths.remove(&job.cores);
             }
         }
         Some((number, job))
+    }
+
+    /// The fewest cores that a waiting job requests. Most jobs start at the instant at which they come, and are never counted.
+    pub(super) fn narrowest(&mut self) -> Option<u32> {
+        let from = (self.counted.max(self.first) - self.first) as usize;
+        for job in self.window.range(from..).flatten() {
+            *self.widths.entry(job.cores).or_default() += 1;
+        }
+        self.counted = self.first + self.window.len() as u64;
+        self.widths.first_key_value().map(|(cores, _)| *cores)
     }
 
     pub(super) fn get(&self, id: JobId) -> Option<&Job> {
@@ -186,9 +198,14 @@ impl Followers {
         self.due.peek().map(|Reverse(due)| *due)
     }
 
+    /// The time of the next one.
+    pub(super) fn next_time(&self) -> Option<f64> {
+        self.due.peek().map(|Reverse(due)| due.time)
+    }
+
     /// Removes the next one, if its time has come.
     pub(super) fn pop_until(&mut self, now: f64) -> Option<Due> {
-        self.peek().filter(|due| due.time <= now)?;
+        self.next_time().filter(|time| *time <= now)?;
         self.due.pop().map(|Reverse(due)| due)
     }
 

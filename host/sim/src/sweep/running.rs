@@ -391,6 +391,10 @@ impl Observer for Watch<'_, '_> {
         self.0.borrow().counted.is_none()
     }
 
+    fn may_lag(&self) -> bool {
+        true
+    }
+
     fn reserved(&mut self, windows: &[Window], queues: &BTreeMap<u32, String>) {
         self.0.borrow_mut().reserves(windows, queues);
     }
