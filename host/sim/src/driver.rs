@@ -361,7 +361,7 @@ impl<S: Deref<Target = Surroundings>> Simulation<S> {
 
     fn step(&mut self, event: Event, observers: &mut [&mut dyn Observer]) -> Result<(), SimError> {
         let actions = self.engine.step(event, self.now);
-        self.carry_out(actions, observers)
+        if actions.is_empty() { Ok(()) } else { self.carry_out(actions, observers) }
     }
 
     fn carry_out(
