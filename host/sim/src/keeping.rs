@@ -134,7 +134,9 @@ pub(crate) fn run(
     let observers = observers.iter_mut().map(|observer| &mut **observer as &mut dyn Observer);
     let (later, mut all): (Vec<_>, Vec<_>) = observers.partition(|observer| lags && observer.may_lag());
     let mut later = Together::new(later);
-    all.push(&mut later);
+    if !later.is_empty() {
+        all.push(&mut later);
+    }
     if writes.is_some() {
         all.push(&mut keeper);
     }

@@ -54,6 +54,11 @@ impl<'o> Together<'o> {
         Together { observers, told, cores: Vec::new(), no_r: R::default(), failed: None }
     }
 
+    /// True if there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.observers.is_empty()
+    }
+
     fn later(&mut self, event: Told) -> io::Result<()> {
         self.told.push(event);
         if self.told.len() < EVENTS_MAX { Ok(()) } else { self.tell() }
