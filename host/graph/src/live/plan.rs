@@ -373,7 +373,7 @@ impl Plan {
     }
 
     /// Notes a start or an end. True if many have come since the plan was asked, and it has counts alone, without a reservation: to make
-    /// these again costs less than to keep them in step while nobody waits.
+    /// these again costs less than to keep them in step.
     fn is_left_alone(&mut self, machine: &Machine) -> bool {
         self.unasked = self.unasked.saturating_add(1);
         let made_of_counts =
