@@ -37,16 +37,9 @@ struct Chunk<K: Copy> {
 }
 
 impl<K: Copy + Ord> Chunk<K> {
-    /// Number of entries before a key.
-    fn before(&self, key: &K) -> usize {
-        self.entries.partition_point(|entry| entry.key() < *key)
-    }
-
     /// The place of a key, or that at which it would be.
     fn place(&self, key: &K) -> Result<usize, usize> {
-        let place = self.before(key);
-        let there = self.entries.get(place).is_some_and(|entry| entry.key() == *key);
-        if there { Ok(place) } else { Err(place) }
+        self.entries.binary_search_by_key(key, Entry::key)
     }
 }
 
