@@ -162,10 +162,7 @@ impl Policies {
     /// Notes an event of a job for the policies of its queue; for all policies, if its queue is unknown.
     pub(crate) fn note(&mut self, core: &Core, queue: Option<QueueId>, event: JobEvent) {
         let observes = |active: &ActivePolicy| active.policy.abilities().observing;
-        if self.own.is_empty()
-            && self.default.next.is_none()
-            && !self.default.active.as_ref().is_some_and(observes)
-        {
+        if self.is_alone() && !self.default.active.as_ref().is_some_and(observes) {
             return;
         }
         self.tell(core, queue, |listener| {
@@ -192,12 +189,17 @@ impl Policies {
         owned.for_each(|(_, own)| own.tell(&mut act));
     }
 
+    /// True if the default policy decides all queues, and no change of policies is under way.
+    fn is_alone(&self) -> bool {
+        self.own.is_empty() && self.default.next.is_none()
+    }
+
     /// True if the default policy, which is the only one, has nothing to be told, and is asked for nothing but passes.
     pub(crate) fn are_idle(&self) -> bool {
         let idle = |active: &ActivePolicy| {
             active.events.is_empty() && active.to_key.is_empty() && !active.policy.abilities().ranking
         };
-        self.own.is_empty() && self.default.next.is_none() && self.default.active.as_ref().is_none_or(idle)
+        self.is_alone() && self.default.active.as_ref().is_none_or(idle)
     }
 
     /// Delivers all noted events to the active policies, and requests the missing keys.
